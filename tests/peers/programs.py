@@ -24,9 +24,7 @@ PACKAGES: dict[str, str] = {
 }
 """Program -> Debian package."""
 
-SEARCH_PATH = os.pathsep.join(
-    [os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"]
-)
+SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 """Daemons live in sbin, which a plain user's PATH leaves out."""
 
 

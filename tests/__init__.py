@@ -1,0 +1,1 @@
+"""The test suite; `tests/<layer>/test_<file>.py` is the twin of `promptpath/<layer>/<file>.py`."""
