@@ -1,0 +1,1 @@
+"""BYTES <-> FRAMES. Sans-IO: every parser takes (bytes, Stamp) and gives back what those bytes completed."""
