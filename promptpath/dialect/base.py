@@ -56,8 +56,8 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """What one frame means. A frame may carry several things (text and a finish reason): `kind` is the
-    most content-like of them, the rest stand in their fields."""
+    """What one frame means. A frame may carry several things (text and a finish reason): `kind` is
+    the most content-like of them, the rest stand in their fields."""
 
     kind: EventKind
     text: str = field(default="", repr=False)
@@ -99,8 +99,8 @@ class Dialect(Protocol):
         """The headers that carry the key."""
 
     def claims(self, content_type: str, first: Json) -> float:
-        """0..1: how surely a stream with this content type whose first JSON payload is `first` speaks
-        this dialect."""
+        """0..1: how surely a stream with this content type whose first JSON payload is `first`
+        speaks this dialect."""
 
     def reader(self) -> Reader:
         """The state of one stream."""

@@ -1,7 +1,7 @@
 """Documents to JSON and back; the JSON Schema.
 
-Writing streams row by row, so that a long stream is not held twice. Reading validates against the same
-types and names the place of the first wrong value. Unknown keys are ignored: the schema grows.
+Writing streams row by row, so that a long stream is not held twice. Reading validates against the
+same types and names the place of the first wrong value. Unknown keys are ignored: the schema grows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ JOURNAL_SCHEMA = "promptpath.journal/1"
 _encoder = msgspec.json.Encoder()
 
 
-# -- the JSON shape, as types: what is validated on reading and what the schema is generated from ------
+# -- the JSON shape, as types: what is validated on reading and what the schema is generated from
+# ------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,8 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-# -- writing -----------------------------------------------------------------------------------------
+# -- writing
+# -----------------------------------------------------------------------------------------
 
 
 def encode(value: Any) -> bytes:
@@ -125,7 +127,8 @@ def _encode_rows(rows: Sequence[Any], drop_missing: tuple[str, ...] = ()) -> Ite
     yield b"]"
 
 
-# -- reading -----------------------------------------------------------------------------------------
+# -- reading
+# -----------------------------------------------------------------------------------------
 
 
 def decode_document(raw: bytes) -> Document:
@@ -199,7 +202,8 @@ def log_from_rows(parsed: TraceJson) -> EventLog:
     return log
 
 
-# -- the journal: a log as it grows, one row a line -----------------------------------------------------
+# -- the journal: a log as it grows, one row a line
+# -----------------------------------------------------
 
 
 def journal_head(clock: ClockInfo, plan: PlanRecord) -> bytes:

@@ -1,11 +1,12 @@
 """The append-only event log: the truth of a trace, columnar so that a long stream stays small.
 
-Stamps are stored once and referred to by index, because one read from the kernel gives its stamp to a
-segment-read, a TLS record, an HTTP frame, a body piece and an event. Measured in this layout: 25 bytes
-a stamp, 29 an arrival, 35 an event, so 600,000 events over TLS and HTTP/2 take about 110 MB.
+Stamps are stored once and referred to by index, because one read from the kernel gives its stamp
+to a segment-read, a TLS record, an HTTP frame, a body piece and an event. Measured in this layout:
+25 bytes a stamp, 29 an arrival, 35 an event, so 600,000 events over TLS and HTTP/2 take about 110
+MB.
 
-Every append is also handed, as one JSON-able row, to the observers (the live view's pipe, the journal on
-disk); `replay` builds the same log from those rows.
+Every append is also handed, as one JSON-able row, to the observers (the live view's pipe, the
+journal on disk); `replay` builds the same log from those rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The names of facts, marks and spans: the seam between what probes record and what analysis reads.
 
 A name is written once, here, with the shape of its value. Times inside values are integer ns named
-`*_ns`. A fact may be repeated (several DNS queries, several redirects); order is order of recording.
+`*_ns`. A fact may be repeated (several DNS queries, several redirects); order is order of
+recording.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ environment, "mode": tunnel | absolute-form, "status": int | null, "credentials"
 PROXY_BYPASSED: Final = "proxy.bypassed"
 """{"why": str}: the environment names a proxy and NO_PROXY exempts this host."""
 
-# --- tls (prefix "proxy.tls." instead of "tls." for the leg to an HTTPS proxy) ----------------------
-TLS_VERSION: Final = "tls.version"
+# --- tls (prefix "proxy.tls." instead of "tls." for the leg to an HTTPS proxy)
+# ---------------------- TLS_VERSION: Final = "tls.version"
 """TLSv1.2 | TLSv1.3."""
 TLS_CIPHER: Final = "tls.cipher"
 TLS_GROUP: Final = "tls.group"
@@ -84,7 +85,8 @@ TLS_ALERT: Final = "tls.alert"
 
 # --- http ---------------------------------------------------------------------------------------
 HTTP_REQUEST: Final = "http.request"
-"""{"method", "target" (redacted), "version": "1.1" | "2", "head_bytes", "body_bytes", "accept_encoding"}."""
+"""{"method", "target" (redacted), "version": "1.1" | "2", "head_bytes", "body_bytes",
+"accept_encoding"}."""
 HTTP_STATUS: Final = "http.status"
 """int: the final response's status."""
 HTTP_HEADERS: Final = "http.headers"
@@ -96,7 +98,8 @@ HTTP_VERSION: Final = "http.version"
 HTTP_FRAMING: Final = "http.framing"
 """chunked | content-length | until-close | h2-data."""
 HTTP_SETTINGS: Final = "http.settings"
-"""{"header_table_size", "max_concurrent_streams", "initial_window_size", ...}: the peer's SETTINGS."""
+"""{"header_table_size", "max_concurrent_streams", "initial_window_size", ...}: the peer's
+SETTINGS."""
 HTTP_REDIRECT: Final = "http.redirect"
 """{"status", "from", "to"} (redacted URLs)."""
 HTTP_TRAILERS: Final = "http.trailers"
@@ -111,7 +114,8 @@ HTTP_REQUEST_ID: Final = "http.request_id"
 HTTP_ALT_SVC: Final = "http.alt_svc"
 """[{"protocol", "authority", "max_age_s"}]."""
 HTTP_ERROR_BODY: Final = "http.error_body"
-"""{"type", "code", "message"}: what an error response's JSON said, cut to 300 characters, redacted."""
+"""{"type", "code", "message"}: what an error response's JSON said, cut to 300 characters,
+redacted."""
 HTTP_CONTENT_DECODER: Final = "http.content_decoder"
 """{"encoding", "encoded_bytes", "decoded_bytes", "error": str | null}."""
 
@@ -129,8 +133,9 @@ STREAM_ERROR: Final = "stream.error"
 """{"code", "type", "message" (redacted, cut to 300), "shape": data-error | event-error |
 error-beside-choices | error-field | json-body}."""
 STREAM_END: Final = "stream.end"
-"""{"marker_expected": bool, "marker_seen": bool, "pending_bytes": int, "after_marker_ns": int | null}:
-bytes of an unfinished frame at the end; how long the response stayed open after the marker."""
+"""{"marker_expected": bool, "marker_seen": bool, "pending_bytes": int, "after_marker_ns": int |
+null}: bytes of an unfinished frame at the end; how long the response stayed open after the
+marker."""
 STREAM_USAGE: Final = "stream.usage"
 """{"input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens"}, each int | null; the last
 snapshot wins."""
@@ -148,33 +153,38 @@ SERVER_COUNT: Final = "server.count"
 SERVER_CLOCK: Final = "server.clock"
 """{"offset_ns", "error_ns", "exchanges"}: their monotonic clock minus ours."""
 
-# --- measuring machine ------------------------------------------------------------------------------
-VANTAGE: Final = "vantage"
+# --- measuring machine
+# ------------------------------------------------------------------------------ VANTAGE: Final =
+# "vantage"
 """{"platform", "kernel", "python", "openssl"}."""
 
-# --- marks ------------------------------------------------------------------------------------------
-MARK_DNS_QUERY: Final = "query-sent"
-MARK_DNS_ANSWER: Final = "answer"
+# --- marks
+# ------------------------------------------------------------------------------------------
+# MARK_DNS_QUERY: Final = "query-sent" MARK_DNS_ANSWER: Final = "answer"
 MARK_TLS_MESSAGE: Final = "message"
-"""stage tls | proxy; detail {"message": ClientHello | ServerHello | HelloRetryRequest | ..., "direction":
-sent | received, "bytes", ...facts of the message}."""
+"""stage tls | proxy; detail {"message": ClientHello | ServerHello | HelloRetryRequest | ...,
+"direction": sent | received, "bytes", ...facts of the message}."""
 MARK_TLS_WIRE: Final = "flight-wire"
-"""The kernel put the last byte of one of our flights on the wire; detail {"message": ClientHello ...}."""
+"""The kernel put the last byte of one of our flights on the wire; detail {"message": ClientHello
+...}."""
 MARK_TLS_ACKED: Final = "flight-acked"
 MARK_REQUEST_WRITTEN: Final = "request-written"
 """The last request byte was handed to the kernel (user clock)."""
 MARK_REQUEST_WIRE: Final = "request-wire"
 """The last request byte left on the wire (kernel clock)."""
 MARK_REQUEST_ACKED: Final = "request-acked"
-"""The peer's ACK covered the last request byte (kernel clock); an upper bound of the network RTT."""
+"""The peer's ACK covered the last request byte (kernel clock); an upper bound of the network
+RTT."""
 MARK_HEAD: Final = "head"
-"""The final response head was complete; detail {"status"}. The instant is the stamp of its last byte."""
+"""The final response head was complete; detail {"status"}. The instant is the stamp of its last
+byte."""
 MARK_INFORMATIONAL: Final = "informational"
 MARK_SETTINGS: Final = "settings"
 MARK_WINDOW_UPDATE: Final = "window-update"
 """detail {"direction", "stream", "increment"}."""
 MARK_WINDOW_STALL: Final = "window-stall"
-"""Upload had bytes left and no flow-control window; detail {"state": begin | end, "scope": stream | connection}."""
+"""Upload had bytes left and no flow-control window; detail {"state": begin | end, "scope": stream
+| connection}."""
 MARK_GOAWAY: Final = "goaway"
 """detail {"code", "last_stream"}."""
 MARK_RESET: Final = "reset"
@@ -185,9 +195,9 @@ MARK_MESSAGE_END: Final = "message-end"
 MARK_TRANSPORT_END: Final = "transport-end"
 """FIN, close_notify or RST; detail {"how"}."""
 
-# --- spans: (stage, name) ---------------------------------------------------------------------------
-SPAN_RUN: Final = "run"
-SPAN_RESOLVE: Final = "resolve"
+# --- spans: (stage, name)
+# --------------------------------------------------------------------------- SPAN_RUN: Final =
+# "run" SPAN_RESOLVE: Final = "resolve"
 """dns: getaddrinfo, our resolver, a literal or an override: the addresses that are dialled."""
 SPAN_QUERY: Final = "query"
 """dns: one query of our own, off the critical path unless --resolver."""
@@ -204,7 +214,7 @@ SPAN_HANDSHAKE: Final = "handshake"
 SPAN_UPLOAD: Final = "upload"
 """request: first request byte written to last request byte on the wire (written, where unknown)."""
 SPAN_RESPONSE: Final = "response"
-"""wait: last request byte on the wire to the end of the response; the head, events and arrivals of the
-response belong to it."""
+"""wait: last request byte on the wire to the end of the response; the head, events and arrivals of
+the response belong to it."""
 SPAN_REUSE: Final = "resumption"
 """tls: the second connection of --resume, off the critical path."""

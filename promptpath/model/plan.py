@@ -1,4 +1,5 @@
-"""A plan: what to measure, complete before t0. It may hold secrets; its public form is `PlanRecord`."""
+"""A plan: what to measure, complete before t0. It may hold secrets; its public form is
+`PlanRecord`."""
 
 from __future__ import annotations
 
@@ -142,7 +143,8 @@ class Plan:
     """None: the host; "": none sent."""
     keylog_file: str | None = None
     resume: bool = True
-    """Open a second connection after the stream to see whether TLS resumes (off the critical path)."""
+    """Open a second connection after the stream to see whether TLS resumes (off the critical
+    path)."""
     dns_detail: bool = True
     """Ask the configured resolver ourselves after the stream (off the critical path)."""
     max_redirects: int = 5

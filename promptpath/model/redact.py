@@ -1,7 +1,8 @@
-"""The one gate: nothing secret and nothing unprintable gets past here into a trace, a report or an error.
+"""The one gate: nothing secret and nothing unprintable gets past here into a trace, a report or an
+error.
 
-Keys live in headers, query strings, cookies and proxy credentials; they are replaced, never shortened,
-because a prefix of a key is a secret too.
+Keys live in headers, query strings, cookies and proxy credentials; they are replaced, never
+shortened, because a prefix of a key is a secret too.
 """
 
 from __future__ import annotations
@@ -39,15 +40,18 @@ _SECRET_HEADERS = frozenset(
     }
 )
 _SECRET_WORD = re.compile(
-    r"(?:^|[-_.])(?:key|apikey|token|secret|password|passwd|auth|credential|session|cookie|signature|sig)s?(?:$|[-_.])",
-    re.I,
+    r"(?:^|[-_.])(?:key|apikey|token|secret|password|passwd|auth|credential|session|cookie"
+    r"|signature|sig)s?(?:$|[-_.])",
+    re.IGNORECASE,
 )
 _NOT_SECRET = re.compile(
-    r"token[-_]?(count|limit|type)|ratelimit|tokens[-_](remaining|limit|reset)|remaining[-_]tokens|limit[-_]tokens|reset[-_]tokens",
-    re.I,
+    r"token[-_]?(count|limit|type)|ratelimit|tokens[-_](remaining|limit|reset)"
+    r"|(remaining|limit|reset)[-_]tokens",
+    re.IGNORECASE,
 )
 _KEY_LIKE = re.compile(
-    r"\b(?:sk|pk|rk|gsk|xai|pplx|hf|r8|nvapi|AIza|ya29|Bearer|Basic)[-_. ][A-Za-z0-9_\-./+=*]{6,}|\bAIza[A-Za-z0-9_\-]{10,}"
+    r"\b(?:sk|pk|rk|gsk|xai|pplx|hf|r8|nvapi|ya29|Bearer|Basic)[-_. ][A-Za-z0-9_\-./+=*]{6,}"
+    r"|\bAIza[A-Za-z0-9_\-]{10,}"
     r"|\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-.]+"
 )
 _CONTROL = re.compile(
@@ -80,10 +84,13 @@ def redact_url(url: str) -> str:
     except ValueError:
         return REDACTED
     query = "&".join(
-        f"{quote(name, safe='')}={REDACTED if _is_secret_parameter(name) else quote(redact_text(value), safe=':/,')}"
-        for name, value in pairs
+        quote(name, safe="") + "=" + _parameter_value(name, value) for name, value in pairs
     )
     return printable(urlunsplit((parts.scheme, host, parts.path, query, "")))
+
+
+def _parameter_value(name: str, value: str) -> str:
+    return REDACTED if _is_secret_parameter(name) else quote(redact_text(value), safe=":/,")
 
 
 def _is_secret_parameter(name: str) -> bool:

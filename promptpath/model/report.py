@@ -1,4 +1,5 @@
-"""A report: what a trace means. Made by analysis only; every number here is derived, never measured anew.
+"""A report: what a trace means. Made by analysis only; every number here is derived, never
+measured anew.
 
 Times are milliseconds (`*_ms`); missing is None.
 """
@@ -66,7 +67,8 @@ class Latency:
     """e2e minus the top-level hops; negative remainders are a finding."""
     ttft_error_ms: float | None = None
     ttft_never: str | None = None
-    """Why there was no visible text: hidden reasoning, refusal, tool call only, error, no stream."""
+    """Why there was no visible text: hidden reasoning, refusal, tool call only, error, no
+    stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,2 @@
-"""THE ONLY SOCKETS, CLOCK AND ASYNCIO: sends the prompt and records what happens, judging nothing."""
+"""THE ONLY SOCKETS, CLOCK AND ASYNCIO: sends the prompt and records what happens, judging
+nothing."""

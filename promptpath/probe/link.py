@@ -1,8 +1,8 @@
 """The seam between sockets and everything above: a link gives bytes with their stamps.
 
-`TcpLink` (probe.tcp) is the real one; `TlsLink` (probe.tls) is a link over a link, so TLS in TLS is two of
-them; tests use `ScriptedLink` (tests.tools) with handed-in time. All methods are called on the loop's
-thread.
+`TcpLink` (probe.tcp) is the real one; `TlsLink` (probe.tls) is a link over a link, so TLS in TLS
+is two of them; tests use `ScriptedLink` (tests.tools) with handed-in time. All methods are called
+on the loop's thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of the bytes up to a marked one; each is None where the kernel does not say (yet)."""
+    """What became of the bytes up to a marked one; each is None where the kernel does not say
+    (yet)."""
 
     written: Stamp | None
     """Handed to the kernel."""
@@ -57,8 +58,8 @@ class Link(Protocol):
         """Wait until all queued bytes were handed to the kernel. Raises MeasureError."""
 
     async def receive(self, deadline_ns: Ns | None = None) -> list[Chunk | Closed]:
-        """Everything that has arrived, in order, at least one item; after Closed, only Closed again.
-        Raises TimeoutError past the deadline (run time, `RunClock.now_ns`)."""
+        """Everything that has arrived, in order, at least one item; after Closed, only Closed
+        again. Raises TimeoutError past the deadline (run time, `RunClock.now_ns`)."""
 
     def sent(self, mark: str) -> Sent:
         """What is known of the marked byte so far."""

@@ -77,7 +77,8 @@ class Recorder:
     def span(
         self, stage: Stage, name: str, *, parent: int | None = None, conn: int | None = None
     ) -> Iterator[int]:
-        """A span around a block: closed as failed, timed-out or cancelled by what leaves the block."""
+        """A span around a block: closed as failed, timed-out or cancelled by what leaves the
+        block."""
         span = self.start(stage, name, parent=parent, conn=conn)
         try:
             yield span

@@ -1,1 +1,2 @@
-"""BYTES <-> FRAMES. Sans-IO: every parser takes (bytes, Stamp) and gives back what those bytes completed."""
+"""BYTES <-> FRAMES. Sans-IO: every parser takes (bytes, Stamp) and gives back what those bytes
+completed."""

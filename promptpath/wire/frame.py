@@ -1,4 +1,5 @@
-"""A frame of a stream body: one SSE event, NDJSON line, comment, or bytes that belong to no frame."""
+"""A frame of a stream body: one SSE event, NDJSON line, comment, or bytes that belong to no
+frame."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Frame(NamedTuple):
     type: str
     """SSE event type ("message" when none was sent); name of an unknown field; else ""."""
     data: bytes
-    """Payload; SSE data lines joined by LF. Not decoded: whoever reads it decides on the encoding."""
+    """Payload; SSE data lines joined by LF. Not decoded: whoever reads it decides on the
+    encoding."""
     stamp: Stamp
     """Of its last byte."""
     first: Stamp

@@ -17,8 +17,8 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """What to send. `target` is origin-form, absolute-form (plain http through a proxy) or an authority
-    (CONNECT)."""
+    """What to send. `target` is origin-form, absolute-form (plain http through a proxy) or an
+    authority (CONNECT)."""
 
     method: str
     scheme: str
@@ -136,7 +136,8 @@ class HttpConnection(Protocol):
     version: str
 
     def request(self, request: HttpRequest) -> int:
-        """Queue a request; its stream number. Raises MeasureError when the connection can take none."""
+        """Queue a request; its stream number. Raises MeasureError when the connection can take
+        none."""
 
     def receive(self, data: bytes, stamp: Stamp) -> list[HttpEvent]:
         """The events that these bytes completed."""
