@@ -1,0 +1,1 @@
+"""What the server speaks: the OpenAI and Anthropic surfaces and its own test streams."""

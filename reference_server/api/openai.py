@@ -1,0 +1,129 @@
+"""OpenAI chat completions: `POST /v1/chat/completions`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from reference_server.api import fields as read
+from reference_server.api.chat import FAILURES, ChatRequest, Context, Writer
+from reference_server.api.events import EventStream
+from reference_server.api.fields import Fields
+from reference_server.engine.generation import FailureCode, Step
+
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_UNSUPPORTED = (
+    *("tools", "functions", "stop", "logprobs", "top_logprobs", "audio", "modalities"),
+    *("response_format", "prediction", "web_search_options"),
+)
+_DONE = b"data: [DONE]\n\n"
+
+
+class OpenAISurface:
+    """An `api.chat.Surface`."""
+
+    request_id_header = b"x-request-id"
+
+    def parse(self, fields: Fields) -> ChatRequest:
+        """Read the request; raises ApiError 400. Sampling fields are checked, then ignored."""
+        model = read.string(fields, "model")
+        read.check_absent(fields, *_UNSUPPORTED)
+        read.check_number(fields, "temperature", 0, 2)
+        read.check_number(fields, "top_p", 0, 1)
+        if read.positive(fields, "n") not in (None, 1):
+            raise read.wrong("n", "1")
+        options = fields.get("stream_options")
+        if options is not None and not isinstance(options, dict):
+            raise read.wrong("stream_options", "an object")
+        limit = read.positive(fields, "max_completion_tokens")
+        return ChatRequest(
+            model=model,
+            texts=read.messages(fields, _ROLES),
+            max_tokens=limit if limit is not None else read.positive(fields, "max_tokens"),
+            stream=read.flag(fields, "stream"),
+            include_usage=read.flag(options or {}, "include_usage", "stream_options."),
+        )
+
+    def error_body(self, status: int, code: str, message: str, param: str | None) -> Any:
+        """`{"error": {"message", "type", "param", "code"}}`."""
+        kinds = {401: "authentication_error", 429: "rate_limit_error"}
+        kind = kinds.get(status, "server_error" if status >= 500 else "invalid_request_error")
+        return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+    def writer(self, context: Context, events: EventStream) -> Writer:
+        """Chunks of `chat.completion.chunk`, then `[DONE]`."""
+        return _ChunkWriter(context, events)
+
+    def document(self, context: Context, text: str) -> dict[str, Any]:
+        """A `chat.completion`."""
+        message = {"role": "assistant", "content": text, "refusal": None}
+        reason = context.generation.finish_reason
+        return {
+            **_envelope(context, "chat.completion"),
+            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+            "usage": _usage(context),
+        }
+
+
+class _ChunkWriter:
+    def __init__(self, context: Context, events: EventStream) -> None:
+        self._context = context
+        self._events = events
+        self._envelope = _envelope(context, "chat.completion.chunk")
+
+    async def begin(self) -> None:
+        await self._chunk({"role": "assistant", "content": ""}, None, "role")
+
+    async def keepalive(self) -> None:
+        await self._events.raw(b": ping\n\n", "comment")
+
+    async def step(self, step: Step) -> None:
+        await self._chunk({"content": step.text}, None, "text", step=step)
+
+    async def finish(self, timings: dict[str, Any] | None) -> None:
+        usage = self._context.request.include_usage
+        reason = self._context.generation.finish_reason
+        extra = {} if timings is None else {"timings": timings}
+        await self._chunk({}, reason, "finish", extra={} if usage else extra)
+        if usage:
+            last = {**self._envelope, "choices": [], "usage": _usage(self._context), **extra}
+            await self._events.event(last, "usage")
+        await self._events.raw(_DONE, "end")
+
+    async def fail(self, code: FailureCode) -> None:
+        error = {"message": FAILURES[code], "type": "server_error", "param": None, "code": code}
+        await self._events.event({"error": error}, "error")
+        await self._events.raw(_DONE, "end")
+
+    async def _chunk(
+        self,
+        delta: dict[str, str],
+        reason: str | None,
+        kind: str,
+        step: Step | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        payload = {**self._envelope, "choices": [choice], **(extra or {})}
+        if self._context.request.include_usage:
+            payload["usage"] = None
+        await self._events.event(payload, kind, step=step)
+
+
+def _envelope(context: Context, kind: str) -> dict[str, Any]:
+    return {
+        "id": "chatcmpl-" + context.request_id.removeprefix("req_"),
+        "object": kind,
+        "created": int(time.time()),
+        "model": context.request.model,
+    }
+
+
+def _usage(context: Context) -> dict[str, Any]:
+    stages = context.generation.stages
+    return {
+        "prompt_tokens": stages.prompt_tokens,
+        "completion_tokens": stages.output_tokens,
+        "total_tokens": stages.prompt_tokens + stages.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": stages.cached_tokens},
+    }

@@ -1,0 +1,160 @@
+"""One request between the engine, which makes tokens, and the API, which sends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+FinishReason = Literal["stop", "length"]
+FailureCode = Literal["queue_timeout", "slow_reader", "engine_stopped", "cancelled", "engine_error"]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """What an engine needs to know. The prompt's text is not part of it on this floor."""
+
+    request_id: str
+    prompt_tokens: int
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one engine step gave to one request."""
+
+    text: str
+    tokens: int
+    """Tokens in `text`, at least 1."""
+    step: int
+    """The engine's step counter, rising over all requests."""
+    batch: int
+    """Requests that held a slot during the step, this one included."""
+    sampled_ns: int
+
+
+@dataclass(slots=True)
+class Stages:
+    """When the engine's stages began and ended, ns of the server's clock; None: not reached.
+
+    Queue is admitted to scheduled, prefill scheduled to first token, decode first to last token.
+    """
+
+    admitted_ns: int
+    scheduled_ns: int | None = None
+    first_token_ns: int | None = None
+    last_token_ns: int | None = None
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def queue_ns(self) -> int | None:
+        """Admitted to first scheduled."""
+        return None if self.scheduled_ns is None else self.scheduled_ns - self.admitted_ns
+
+    @property
+    def prefill_ns(self) -> int | None:
+        """First scheduled to first sampled token."""
+        if self.scheduled_ns is None or self.first_token_ns is None:
+            return None
+        return self.first_token_ns - self.scheduled_ns
+
+    @property
+    def decode_ns(self) -> int | None:
+        """First to last sampled token; 0 when there was one token only."""
+        if self.first_token_ns is None or self.last_token_ns is None:
+            return None
+        return self.last_token_ns - self.first_token_ns
+
+
+class GenerationFailed(Exception):
+    """The engine gave up on a request; `code` says why."""
+
+    def __init__(self, code: FailureCode) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Generation:
+    """A bounded hand-over of steps; the engine puts, one reader takes."""
+
+    def __init__(
+        self,
+        request: GenerationRequest,
+        stages: Stages,
+        backlog_steps: int,
+        on_cancel: Callable[[], None],
+    ) -> None:
+        self.request = request
+        self.stages = stages
+        self.finish_reason: FinishReason | None = None
+        self._steps: deque[Step] = deque()
+        self._backlog_steps = backlog_steps
+        self._on_cancel = on_cancel
+        self._failure: FailureCode | None = None
+        self._wake = asyncio.Event()
+
+    @property
+    def ended(self) -> bool:
+        """The engine will put no further step."""
+        return self.finish_reason is not None or self._failure is not None
+
+    def put(self, step: Step) -> bool:
+        """Hand over a step and note its time; False when the reader is too far behind."""
+        if len(self._steps) >= self._backlog_steps:
+            return False
+        if self.stages.first_token_ns is None:
+            self.stages.first_token_ns = step.sampled_ns
+        self.stages.last_token_ns = step.sampled_ns
+        self.stages.output_tokens += step.tokens
+        self._steps.append(step)
+        self._wake.set()
+        return True
+
+    def finish(self, reason: FinishReason) -> None:
+        """No more steps; all went well."""
+        self.finish_reason = reason
+        self._wake.set()
+
+    def fail(self, code: FailureCode) -> None:
+        """No more steps; the reader gets GenerationFailed after those already handed over."""
+        if not self.ended:
+            self._failure = code
+        self._wake.set()
+
+    def cancel(self) -> None:
+        """The reader has gone: free the slot now. Harmless after the end."""
+        if not self.ended:
+            self._on_cancel()
+
+    async def next_step(self) -> Step | None:
+        """The next step; None at the end. Raises GenerationFailed. May be cancelled safely."""
+        while not self._steps:
+            if self._failure is not None:
+                raise GenerationFailed(self._failure)
+            if self.finish_reason is not None:
+                return None
+            self._wake.clear()
+            await self._wake.wait()
+        return self._steps.popleft()
+
+
+class Engine(Protocol):
+    """What the API needs from an engine, paced or real."""
+
+    @property
+    def running(self) -> int:
+        """Requests that hold a slot."""
+
+    @property
+    def waiting(self) -> int:
+        """Requests in the queue."""
+
+    def submit(self, request: GenerationRequest, admitted_ns: int) -> Generation:
+        """Queue a request; raises `slots.QueueFull` at once instead of waiting without bound."""
+
+    async def close(self) -> None:
+        """Stop every request; each reader gets GenerationFailed("engine_stopped")."""

@@ -1,0 +1,115 @@
+"""One server process from its options to its orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import ssl
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from reference_server.app import create_app
+from reference_server.certificates import write_certificates
+from reference_server.listen.server import Listener, tls_context
+from reference_server.options import Options
+
+
+class LaunchError(Exception):
+    """The server cannot start; the text says why, for a person."""
+
+
+def run(options: Options) -> None:
+    """Serve until SIGTERM, SIGINT or (with `stop_with_stdin`) the end of standard input.
+
+    Raises LaunchError before anything is announced.
+    """
+    with tempfile.TemporaryDirectory(prefix="promptpath-serve-") as folder:
+        tls, ca = _tls(options, Path(folder)) if options.tls else (None, None)
+        asyncio.run(_serve(options, tls, ca))
+
+
+def _tls(options: Options, folder: Path) -> tuple[ssl.SSLContext, Path | None]:
+    listen = options.settings.listen
+    try:
+        if options.certificate is not None and options.key is not None:
+            return tls_context(options.certificate, options.key, listen), None
+        files = write_certificates(folder, options.tls_names)
+        context = tls_context(str(files.certificate), str(files.key), listen)
+        files.key.unlink()
+    except (OSError, ssl.SSLError) as error:
+        raise LaunchError(f"the certificate or its key cannot be used: {error}") from error
+    return context, files.ca
+
+
+async def _serve(options: Options, tls: ssl.SSLContext | None, ca: Path | None) -> None:
+    settings = options.settings
+    try:
+        app = create_app(settings)
+    except OSError as error:
+        raise LaunchError(f"the send log cannot be written: {error}") from error
+    listener = Listener(app, settings.listen, tls)
+    try:
+        await listener.start()
+    except OSError as error:
+        where = f"{settings.listen.host} port {settings.listen.port}"
+        raise LaunchError(f"cannot listen on {where}: {error.strerror or error}") from error
+    stop = _stop_event(options.stop_with_stdin)
+    _announce(options, listener.port, ca)
+    await stop.wait()
+    await listener.stop()
+    await app.close()
+
+
+def _stop_event(with_stdin: bool) -> asyncio.Event:
+    """Set by the first signal; a second one ends the process the hard way."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        stop.set()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, asked)
+    if with_stdin:
+        watch = threading.Thread(target=_watch_stdin, args=(loop, stop), daemon=True)
+        watch.start()
+    return stop
+
+
+def _watch_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Read standard input to its end; a thread, since a file or /dev/null cannot be polled."""
+    with suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    with suppress(RuntimeError):  # The loop has ended already.
+        loop.call_soon_threadsafe(stop.set)
+
+
+def _announce(options: Options, port: int, ca: Path | None) -> None:
+    listen = options.settings.listen
+    host = f"[{listen.host}]" if ":" in listen.host else listen.host
+    url = f"{'https' if options.tls else 'http'}://{host}:{port}"
+    if not options.announce:
+        sys.stderr.write(f"listening on {url}" + (f" (CA: {ca})\n" if ca else "\n"))
+        return
+    protocols = [("h2", listen.http2), ("http/1.1", listen.http1)]
+    line = {
+        "event": "listening",
+        "url": url,
+        "host": listen.host,
+        "port": port,
+        "tls": options.tls,
+        "ca": str(ca) if ca else None,
+        "protocols": [name for name, wanted in protocols if wanted],
+        "model": options.settings.service.model,
+        "pid": os.getpid(),
+    }
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,86 @@
+"""The listening socket and all its connections; the orderly stop."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+from reference_server.asgi import App
+from reference_server.clock import Now, monotonic_ns
+from reference_server.listen.connection import Connection
+from reference_server.settings import ListenSettings
+
+
+class Listener:
+    """Accepts connections for an ASGI application from `start` to `stop`."""
+
+    def __init__(
+        self,
+        app: App,
+        settings: ListenSettings,
+        tls: ssl.SSLContext | None = None,
+        now: Now = monotonic_ns,
+    ) -> None:
+        """`tls` None means clear text; its ALPN protocols must fit `settings` (`tls_context`)."""
+        self._app = app
+        self._settings = settings
+        self._tls = tls
+        self._now = now
+        self._server: asyncio.Server | None = None
+        self._connections: set[Connection] = set()
+        self._all_closed = asyncio.Event()
+        self._all_closed.set()
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on. Only after `start`."""
+        assert self._server is not None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when the address cannot be had."""
+        self._server = await asyncio.get_running_loop().create_server(
+            self._accept, self._settings.host, self._settings.port, ssl=self._tls, backlog=511
+        )
+
+    async def stop(self, grace_s: float | None = None) -> None:
+        """Accept nothing more, let answers end for `grace_s` seconds, then break the rest off."""
+        if self._server is None:
+            return
+        self._server.close()
+        for connection in list(self._connections):
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(self._settings.grace_s if grace_s is None else grace_s):
+                await self._all_closed.wait()
+        except TimeoutError:
+            for connection in list(self._connections):
+                connection.cancel()
+            # One round for the cancelled tasks and for connection_lost.
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    def _accept(self) -> Connection:
+        return Connection(self._app, self._settings, self._now, self._opened, self._closed)
+
+    def _opened(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        self._all_closed.clear()
+
+    def _closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._all_closed.set()
+
+
+def tls_context(certificate: str, key: str, settings: ListenSettings) -> ssl.SSLContext:
+    """A TLS 1.2/1.3 server context with ALPN for the protocols in `settings`.
+
+    Raises OSError and ssl.SSLError when the files cannot be read or do not fit.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    protocols = [("h2", settings.http2), ("http/1.1", settings.http1)]
+    context.set_alpn_protocols([name for name, wanted in protocols if wanted])
+    return context

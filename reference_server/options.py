@@ -1,0 +1,154 @@
+"""The command line of `python -m reference_server`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reference_server.settings import (
+    EngineSettings,
+    ListenSettings,
+    PaceSettings,
+    ServiceSettings,
+    Settings,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The settings, and how this process behaves."""
+
+    settings: Settings
+    tls: bool
+    """Serve over TLS; with `certificate` None a throw-away CA is made."""
+    certificate: str | None
+    key: str | None
+    tls_names: tuple[str, ...]
+    announce: bool
+    stop_with_stdin: bool
+
+
+def parse_options(arguments: Sequence[str]) -> Options:
+    """Read the command line; argparse ends the process with status 2 on wrong usage."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if (given.cert is None) != (given.key is None):
+        parser.error("--cert and --key belong together")
+    if given.api_key_env and not os.environ.get(given.api_key_env):
+        parser.error(f"the variable {given.api_key_env} of --api-key-env is not set")
+    names = ("localhost", "127.0.0.1", "::1", *given.tls_name)
+    return Options(
+        settings=_settings(given),
+        tls=given.tls != "off",
+        certificate=given.cert,
+        key=given.key,
+        tls_names=names,
+        announce=given.announce,
+        stop_with_stdin=given.stop_with_stdin,
+    )
+
+
+def _settings(given: argparse.Namespace) -> Settings:
+    key = os.environ.get(given.api_key_env) if given.api_key_env else None
+    key_hash = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest() if key else None
+    return Settings(
+        pace=_from(PaceSettings, given),
+        engine=_from(EngineSettings, given),
+        service=_from(ServiceSettings, given, api_key_sha256=key_hash),
+        listen=_from(ListenSettings, given, http1=not given.http2_only, http2=not given.http1_only),
+        send_log=given.send_log,
+    )
+
+
+def _from(kind: Any, given: argparse.Namespace, **more: Any) -> Any:
+    """An instance of a settings class from the options that are called like its fields."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    values = {name: value for name, value in vars(given).items() if name in names}
+    return kind(**{**values, **more})
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m reference_server",
+        description="The reference LLM server with the paced engine.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    _add_listen(parser)
+    _add_engine(parser)
+    add = parser.add_argument
+    add("--announce", action="store_true", help="print one JSON line on stdout when listening")
+    add("--stop-with-stdin", action="store_true", help="stop when standard input is closed")
+    add("--send-log", metavar="FILE", help="append NDJSON about each event sent")
+    add("--api-key-env", metavar="NAME", help="variable with the one key that may call")
+    return parser
+
+
+def _add_listen(parser: argparse.ArgumentParser) -> None:
+    defaults = ListenSettings()
+    add = parser.add_argument
+    add("--host", default=defaults.host, help="address to listen on")
+    add("--port", type=_count(0, 65535), default=defaults.port, help="0 takes a free port")
+    tls = parser.add_mutually_exclusive_group()
+    tls.add_argument(
+        "--tls", choices=("self", "off"), default="self", help="self: a throw-away CA for this run"
+    )
+    tls.add_argument(
+        "--clear-text", dest="tls", action="store_const", const="off", help="same as --tls off"
+    )
+    add("--cert", metavar="FILE", help="certificate chain, PEM")
+    add("--key", metavar="FILE", help="its private key, PEM")
+    add("--tls-name", action="append", default=[], help="a further name for the certificate")
+    version = parser.add_mutually_exclusive_group()
+    version.add_argument("--http1-only", action="store_true", help="do not offer HTTP/2")
+    version.add_argument("--http2-only", action="store_true", help="do not offer HTTP/1.1")
+    add("--grace-s", type=_number(0, 3600), default=defaults.grace_s, help="time to end streams")
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    pace, engine, service = PaceSettings(), EngineSettings(), ServiceSettings()
+    add = parser.add_argument
+    ms = _number(0, 3_600_000)
+    add("--model", default=service.model, help="the model's name")
+    add("--base-ms", type=ms, default=pace.base_ms, help="prefill time of an empty prompt")
+    add("--prefill-ms-per-token", type=ms, default=pace.prefill_ms_per_token, help="added to it")
+    add("--itl-ms", type=ms, default=pace.itl_ms, help="time between two tokens (steps)")
+    add("--jitter", type=_number(0, 1), default=pace.jitter, help="0.1 changes waits by +-10 %%")
+    add("--seed", type=int, default=pace.seed, help="of the jitter")
+    add("--tokens-per-step", type=_count(1, 1000), default=pace.tokens_per_step, help="per event")
+    add("--answer-tokens", type=_count(1, 10**9), help="end the answer after so many tokens")
+    add("--text", type=_text, default=pace.text, help="the answer, repeated")
+    add("--slots", type=_count(1, 100_000), default=engine.slots, help="requests that run at once")
+    add("--queue-limit", type=_count(0, 10**6), default=engine.queue_limit, help="that may wait")
+    add("--queue-timeout-ms", type=ms, default=engine.queue_timeout_ms, help="longest wait")
+    add("--keepalive-s", type=_number(0.01, 3600), default=service.keepalive_s, help="ping after")
+
+
+def _count(low: int, high: int) -> Any:
+    def read(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"must be from {low} to {high}")
+        return value
+
+    return read
+
+
+def _number(low: float, high: float) -> Any:
+    def read(text: str) -> float:
+        value = float(text)
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"must be from {low:g} to {high:g}")
+        return value
+
+    return read
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text

@@ -1,0 +1,116 @@
+"""What a person may set about the server. Frozen; the unit stands in each name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+DEFAULT_TEXT = (
+    "A BGP session flaps when the two routers keep losing and re-making the connection between "
+    "them. Look at the reason in the last notification first. If the hold timer expired, "
+    "keepalives are being lost or delayed: check the link for errors, the CPU of both routers, "
+    "and any policer in front of the control plane. If the session drops soon after it comes "
+    "up, suspect the path MTU: small keepalives pass, a full update does not. Then compare the "
+    "timers, the authentication key, the maximum-prefix limit and the route to the peer address "
+    "on both sides. "
+)
+"""What the paced engine says, over and over. Written by hand; no model made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaceSettings:
+    """How the paced engine spends time and what it says."""
+
+    base_ms: float = 40.0
+    """Prefill time of an empty prompt."""
+    prefill_ms_per_token: float = 0.5
+    """Prefill time of each prompt token, added to `base_ms`."""
+    itl_ms: float = 20.0
+    """Time between two decode steps of one request."""
+    jitter: float = 0.0
+    """Largest random share added to or taken from each wait: 0.1 means +-10 %. Range 0..1."""
+    seed: int = 1
+    """Seed of the jitter; the same seed gives a request the same waits."""
+    tokens_per_step: int = 1
+    """Tokens that one decode step gives, as with speculative decoding; one event a step."""
+    text: str = DEFAULT_TEXT
+    """The answer; cycled until the limit is reached. Must hold at least one token."""
+    answer_tokens: int | None = None
+    """End with finish reason "stop" after so many tokens; None goes on to the request's limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """How many requests run, how many may wait, and for how long."""
+
+    slots: int = 4
+    """Requests that run at the same time."""
+    queue_limit: int = 64
+    """Requests that may wait for a slot; one more is refused with 429."""
+    queue_timeout_ms: float = 60_000.0
+    """Longest wait for a slot; after that the stream ends with an in-band error."""
+    backlog_steps: int = 4096
+    """Steps kept for a client that reads too slowly; one more ends its request."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """What the API accepts. The limits are choices, not measurements."""
+
+    model: str = "promptpath-paced"
+    context_tokens: int = 1_048_576
+    """Longest prompt; a longer one is a 400."""
+    max_output_tokens: int = 1_000_000
+    """Largest `max_tokens`; a ten-minute stream of 1,000 events/s still fits."""
+    default_output_tokens: int = 128
+    """`max_tokens` of an OpenAI request that names none."""
+    max_body_bytes: int = 16 * 1024 * 1024
+    """Largest request body; a longer one is a 413."""
+    max_messages: int = 10_000
+    """Most messages in one request."""
+    keepalive_s: float = 15.0
+    """A comment or ping after so long without an event (sse-starlette's default)."""
+    retry_after_s: int = 1
+    """What a 429 tells the client in Retry-After."""
+    api_key_sha256: str | None = None
+    """Hex SHA-256 of the one key that may call the API; None lets everybody in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenSettings:
+    """The listener's address, protocols and time limits.
+
+    The limits are nginx's defaults (client_header_timeout, client_body_timeout, send_timeout,
+    keepalive_timeout, lingering_timeout, large_client_header_buffers 4 x 8k,
+    http2_max_concurrent_streams), so that the server behaves as people know it.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 takes a free port."""
+    http1: bool = True
+    http2: bool = True
+    head_timeout_s: float = 60.0
+    body_timeout_s: float = 60.0
+    """Longest pause between two pieces of a request body."""
+    send_timeout_s: float = 60.0
+    """Longest time a write may wait for the client to read or to open its window."""
+    keepalive_timeout_s: float = 75.0
+    lingering_timeout_s: float = 5.0
+    """How long an unread request body is thrown away, so that the client sees the answer."""
+    grace_s: float = 5.0
+    """How long running streams may go on after a stop was asked for (a choice)."""
+    max_head_bytes: int = 32 * 1024
+    max_concurrent_streams: int = 128
+    body_window_bytes: int = 1024 * 1024
+    """Unread request body kept per HTTP/2 stream and per HTTP/1.1 connection (a choice)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything together; `send_log` is a file name or None."""
+
+    pace: PaceSettings = field(default_factory=PaceSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    service: ServiceSettings = field(default_factory=ServiceSettings)
+    listen: ListenSettings = field(default_factory=ListenSettings)
+    send_log: str | None = None
