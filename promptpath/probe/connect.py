@@ -1,0 +1,130 @@
+"""From a plan to a connection that takes a request: DNS, proxy or TCP, TLS, then HTTP by ALPN."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+
+from promptpath.errors import MeasureError
+from promptpath.model.enums import Stage
+from promptpath.model.names import TCP_INFO
+from promptpath.model.plan import HttpChoice, Plan, ProxyKind, Target
+from promptpath.model.units import Ns
+from promptpath.probe.dial import dial
+from promptpath.probe.link import Link
+from promptpath.probe.proxy import dial_proxy, open_tunnel, record_proxy
+from promptpath.probe.recorder import Recorder
+from promptpath.probe.resolve import resolve
+from promptpath.probe.tls import TlsLink, handshake
+from promptpath.wire.h1 import H1Connection
+from promptpath.wire.h2 import H2Connection
+from promptpath.wire.http import HttpConnection
+
+ALPN_OFFERS: dict[HttpChoice, tuple[str, ...]] = {
+    HttpChoice.AUTO: ("h2", "http/1.1"),
+    HttpChoice.H1: ("http/1.1",),
+    HttpChoice.H2: ("h2",),
+}
+"""What is offered in the ClientHello (RFC 7301), by --http."""
+
+
+@dataclass(slots=True)
+class Connection:
+    """One connection, ready for a request."""
+
+    target: Target
+    link: Link
+    http: HttpConnection
+    tls: TlsLink | None
+    absolute_form: bool
+    """Plain http through a proxy: the request names the whole URL (RFC 9112, 3.2.2)."""
+
+    @property
+    def conn(self) -> int:
+        """Its number in the trace."""
+        return self.link.conn
+
+
+async def open_connection(recorder: Recorder, plan: Plan, deadline_ns: Ns) -> Connection:
+    """Every hop up to the request, each recorded. Raises MeasureError naming the stage."""
+    link, absolute_form = await _open_transport(recorder, plan, deadline_ns)
+    try:
+        tls = await _open_tls(recorder, plan, link, deadline_ns)
+        top: Link = tls or link
+        http = _http(plan, tls)
+        top.write(http.data_to_send())
+    except BaseException:
+        link.abort()
+        raise
+    snapshot(recorder, top, "tls" if tls else "connected")
+    return Connection(target=plan.target, link=top, http=http, tls=tls, absolute_form=absolute_form)
+
+
+def snapshot(recorder: Recorder, link: Link, when: str) -> None:
+    """Record TCP_INFO as a fact, where the system has it."""
+    info = link.info()
+    if info is not None:
+        recorder.observed(TCP_INFO, {"when": when, "conn": link.conn, **info})
+
+
+async def _open_transport(recorder: Recorder, plan: Plan, deadline_ns: Ns) -> tuple[Link, bool]:
+    target, proxy = plan.target, plan.proxy
+    if proxy is None:
+        addresses = await resolve(recorder, plan, target.host, target.port)
+        link: Link = await dial(
+            recorder,
+            [(address, target.port) for address in addresses],
+            deadline_ns=deadline_ns,
+            source=plan.source_address,
+            interface=plan.interface,
+        )
+        return link, False
+    link = await dial_proxy(recorder, plan, proxy, deadline_ns)
+    if target.scheme == "http" and proxy.kind in (ProxyKind.HTTP, ProxyKind.HTTPS):
+        record_proxy(recorder, proxy, "absolute-form", None, None)
+        return link, True
+    try:
+        return await open_tunnel(recorder, plan, proxy, link, deadline_ns), False
+    except BaseException:
+        link.abort()
+        raise
+
+
+async def _open_tls(
+    recorder: Recorder,
+    plan: Plan,
+    link: Link,
+    deadline_ns: Ns,
+    session: ssl.SSLSession | None = None,
+) -> TlsLink | None:
+    if plan.target.scheme != "https":
+        return None
+    return await handshake(
+        recorder,
+        link,
+        host=plan.target.host,
+        sni=plan.sni,
+        alpn=ALPN_OFFERS[plan.http],
+        ca_file=plan.ca_file,
+        insecure=plan.insecure,
+        keylog_file=plan.keylog_file,
+        session=session,
+        deadline_ns=deadline_ns,
+    )
+
+
+def _http(plan: Plan, tls: TlsLink | None) -> HttpConnection:
+    if tls is None:
+        return H2Connection() if plan.http is HttpChoice.H2 else H1Connection()
+    if tls.alpn == "h2":
+        return H2Connection()
+    if plan.http is HttpChoice.H2:
+        raise MeasureError(
+            f"the server agreed on {tls.alpn or 'no protocol'} where only h2 was offered",
+            stage=Stage.TLS.value,
+            code="alpn-mismatch",
+            expected="ALPN h2",
+            where=f"tls, {plan.target.authority}",
+            hint="use --http auto or --http 1.1",
+        )
+    return H1Connection()

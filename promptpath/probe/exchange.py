@@ -1,0 +1,270 @@
+"""One request and its response on an open connection: upload split from server time, every frame
+of the answer recorded, redirects handed back to the walk."""
+
+from __future__ import annotations
+
+import asyncio
+
+from promptpath.errors import MeasureError
+from promptpath.model.enums import Outcome, Stage
+from promptpath.model.names import (
+    HTTP_END,
+    HTTP_REQUEST,
+    MARK_REQUEST_ACKED,
+    MARK_REQUEST_WIRE,
+    MARK_REQUEST_WRITTEN,
+    MARK_TRANSPORT_END,
+    SPAN_UPLOAD,
+)
+from promptpath.model.plan import Plan
+from promptpath.model.redact import redact_url
+from promptpath.model.units import Ns
+from promptpath.probe.connect import Connection
+from promptpath.probe.link import Closed, Sent
+from promptpath.probe.recorder import Recorder
+from promptpath.probe.request import build_request
+from promptpath.probe.response import ResponseReader
+from promptpath.wire.http import Broken, HttpEvent
+
+REQUEST_MARK = "request"
+AFTER_MARKER_NS = 1_500_000_000
+"""How long a response may stay open after its terminal event before we say so and leave. A last
+chunk that was lost comes again after the initial RTO of 1 s (RFC 6298, 2.1); half a second more is
+the path."""
+OPEN_AFTER_MARKER = "open-after-marker"
+
+
+class LimitReached(Exception):
+    """A limit of ours ended the run; `name` as in names.LIMIT."""
+
+    def __init__(self, name: str, value: int | None) -> None:
+        super().__init__(name)
+        self.name = name
+        self.value = value
+
+
+class Exchange:
+    """Sends one request and reads its response to the end, a limit, or a failure."""
+
+    def __init__(
+        self, recorder: Recorder, plan: Plan, connection: Connection, total_deadline_ns: Ns | None
+    ) -> None:
+        self._recorder = recorder
+        self._plan = plan
+        self._connection = connection
+        self._total_deadline_ns = total_deadline_ns
+        self._stream = 0
+        self._upload_span = 0
+        self._upload_done = False
+        self._handed_out = False
+        self._watch: asyncio.Task[None] | None = None
+        self._acked = False
+        self._idle_since_ns = 0
+        self.reader: ResponseReader | None = None
+
+    async def run(self) -> ResponseReader:
+        """The response, read as far as it came.
+
+        Raises MeasureError when no response head arrived, LimitReached when a limit of ours ended
+        it. Whatever is raised, what was recorded stays recorded.
+        """
+        reader = self.reader = ResponseReader(self._recorder, self._plan, self._connection)
+        self._send_request()
+        try:
+            await self._read(reader)
+        except asyncio.CancelledError:
+            self._cut(reader, "cut-by-us", "interrupted", Outcome.CANCELLED)
+            raise
+        except LimitReached as limit:
+            self._cut(reader, "cut-by-us", limit.name, Outcome.TIMED_OUT)
+            raise
+        except MeasureError as error:
+            self._cut(reader, "protocol-error", error.what, Outcome.FAILED)
+            raise
+        finally:
+            if self._watch is not None:
+                self._watch.cancel()
+        self._settle_upload(self._connection.link.sent(REQUEST_MARK))
+        self._settle_unfinished_upload(Outcome.CANCELLED, "the answer came before the upload ended")
+        reader.close(Outcome.OK, None)
+        return reader
+
+    # -- sending ---------------------------------------------------------------------------------
+
+    def _send_request(self) -> None:
+        recorder, plan, connection = self._recorder, self._plan, self._connection
+        request = build_request(plan, connection)
+        self._upload_span = recorder.start(Stage.REQUEST, SPAN_UPLOAD, conn=connection.conn)
+        self._stream = connection.http.request(request)
+        first = connection.http.data_to_send()
+        recorder.observed(
+            HTTP_REQUEST,
+            {
+                "method": request.method,
+                "target": redact_url(request.target),
+                "version": connection.http.version,
+                "head_bytes": max(0, len(first) - len(request.body)),
+                "body_bytes": len(request.body),
+                "accept_encoding": plan.accept_encoding,
+            },
+            self._upload_span,
+        )
+        self._write(first)
+
+    def _write(self, data: bytes) -> None:
+        """Hand bytes to the link; those that complete the request carry the mark."""
+        last = not self._handed_out and self._connection.http.request_sent(self._stream)
+        if data or last:
+            self._connection.link.write(data, REQUEST_MARK if last else None)
+        if last:
+            self._handed_out = True
+            self._watch = asyncio.create_task(self._watch_upload())
+
+    async def _watch_upload(self) -> None:
+        """Close the upload span as soon as the kernel says that the last byte left."""
+        deadline_ns = self._total_deadline_ns
+        if deadline_ns is None:
+            deadline_ns = self._recorder.now_ns() + self._plan.limits.connect_ns
+        sent = await self._connection.link.sent_wire(REQUEST_MARK, deadline_ns)
+        self._settle_upload(sent)
+
+    def _settle_upload(self, sent: Sent) -> None:
+        """Record what is known of the last request byte, once; the response span starts there."""
+        self._record_ack(sent)
+        if self._upload_done or self.reader is None:
+            return
+        last = sent.wire or sent.written
+        if last is None:
+            return
+        self._upload_done = True
+        recorder, conn = self._recorder, self._connection.conn
+        for name, stamp in ((MARK_REQUEST_WRITTEN, sent.written), (MARK_REQUEST_WIRE, sent.wire)):
+            if stamp is not None:
+                recorder.mark(Stage.REQUEST, name, stamp, span=self._upload_span, conn=conn)
+        recorder.end(self._upload_span, last.at_ns)
+        self.reader.open(last.at_ns)
+
+    def _record_ack(self, sent: Sent) -> None:
+        if self._acked or sent.acked is None:
+            return
+        self._acked = True
+        self._recorder.mark(
+            Stage.REQUEST,
+            MARK_REQUEST_ACKED,
+            sent.acked,
+            span=self._upload_span,
+            conn=self._connection.conn,
+        )
+
+    # -- receiving -------------------------------------------------------------------------------
+
+    async def _read(self, reader: ResponseReader) -> None:
+        link, http = self._connection.link, self._connection.http
+        self._idle_since_ns = self._recorder.now_ns()
+        while not reader.ended:
+            limit, deadline_ns = self._next_deadline(reader)
+            try:
+                items = await link.receive(deadline_ns)
+            except TimeoutError as error:
+                if limit.name == OPEN_AFTER_MARKER:
+                    reader.left_open()
+                    return
+                raise limit from error
+            # Send stamps are drained before data, so the upload's end is known before its answer.
+            self._settle_upload(link.sent(REQUEST_MARK))
+            for item in items:
+                if reader.ended:
+                    break
+                if isinstance(item, Closed):
+                    self._closed(reader, item)
+                    continue
+                content_before = reader.content_events
+                self._take(reader, http.receive(item.data, item.stamp))
+                if reader.content_events != content_before:
+                    self._idle_since_ns = item.stamp.at_ns
+            self._write(http.data_to_send())
+            self._check_size(reader)
+
+    def _take(self, reader: ResponseReader, events: list[HttpEvent]) -> None:
+        for event in events:
+            if isinstance(event, Broken) and reader.status is None:
+                raise MeasureError(
+                    f"no HTTP response came: {event.what}",
+                    stage=Stage.WAIT.value,
+                    code="bad-http" if event.code != "eof" else "closed",
+                    expected="a response head",
+                    where=f"wait, {self._connection.target.authority}",
+                    hint="check the URL's scheme and port; try --http 1.1",
+                )
+            reader.take(event)
+
+    def _closed(self, reader: ResponseReader, closed: Closed) -> None:
+        recorder, conn = self._recorder, self._connection.conn
+        recorder.mark(
+            Stage.FINISH, MARK_TRANSPORT_END, closed.stamp, conn=conn, detail={"how": closed.how}
+        )
+        if not self._upload_done and reader.status is None:
+            recorder.fail(self._upload_span, Outcome.FAILED, f"connection ended ({closed.how})")
+        if closed.how == "rst" and reader.status is None:
+            raise self._no_head("reset the connection", "reset")
+        self._take(reader, self._connection.http.receive_eof(closed.stamp))
+        if not reader.ended:
+            if reader.status is None:
+                raise self._no_head("closed the connection", "closed")
+            reader.transport_ended(closed)
+        elif closed.how == "rst":
+            reader.transport_ended(closed)
+
+    def _no_head(self, did: str, code: str) -> MeasureError:
+        target = self._connection.target
+        return MeasureError(
+            f"the far side {did} without a response",
+            stage=Stage.WAIT.value,
+            code=code,
+            expected="a response head",
+            where=f"wait, {target.authority}, connection {self._connection.conn}",
+            hint="a proxy or gateway may refuse this request; try --http 1.1 or a smaller body",
+        )
+
+    # -- limits ----------------------------------------------------------------------------------
+
+    def _next_deadline(self, reader: ResponseReader) -> tuple[LimitReached, Ns | None]:
+        """The nearest limit of ours and when it is reached."""
+        limits = self._plan.limits
+        found: list[tuple[Ns, LimitReached]] = []
+        if self._total_deadline_ns is not None:
+            found.append((self._total_deadline_ns, LimitReached("timeout", limits.total_ns)))
+        if limits.first_token_ns is not None and not reader.content_events:
+            start_ns = reader.opened_ns if reader.opened_ns is not None else self._idle_since_ns
+            limit = LimitReached("first-token-timeout", limits.first_token_ns)
+            found.append((start_ns + limits.first_token_ns, limit))
+        if limits.idle_ns is not None and (reader.content_events or limits.first_token_ns is None):
+            limit = LimitReached("idle-timeout", limits.idle_ns)
+            found.append((self._idle_since_ns + limits.idle_ns, limit))
+        if reader.marker_at_ns is not None:
+            grace_ns = reader.marker_at_ns + AFTER_MARKER_NS
+            found.append((grace_ns, LimitReached(OPEN_AFTER_MARKER, AFTER_MARKER_NS)))
+        if not found:
+            return LimitReached("timeout", None), None
+        deadline_ns, limit = min(found, key=lambda item: item[0])
+        return limit, deadline_ns
+
+    def _check_size(self, reader: ResponseReader) -> None:
+        most = self._plan.limits.max_bytes
+        if most is not None and reader.body_bytes > most and not reader.ended:
+            raise LimitReached("max-bytes", most)
+
+    def _cut(self, reader: ResponseReader, how: str, detail: str, outcome: Outcome) -> None:
+        """The run ends before the response did: close what is open, say why."""
+        self._settle_upload(self._connection.link.sent(REQUEST_MARK))
+        self._settle_unfinished_upload(outcome, detail)
+        if not reader.ended and reader.status is not None:
+            self._recorder.observed(
+                HTTP_END, {"how": how, "code": None, "complete": False, "detail": detail}
+            )
+        reader.close(outcome, detail)
+
+    def _settle_unfinished_upload(self, outcome: Outcome, why: str) -> None:
+        if not self._upload_done:
+            self._upload_done = True
+            self._recorder.fail(self._upload_span, outcome, why)
