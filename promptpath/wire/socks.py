@@ -68,11 +68,17 @@ class SocksConnect:
     def feed(self, data: bytes) -> bytes:
         """What to send next; empty while more bytes are needed. Raises SocksFailure."""
         self._buffer += data
+        reply = b""
         try:
-            return self._advance()
+            # Bytes may answer several steps at once; each step moves the state or waits for more.
+            before = None
+            while self.state is not before:
+                before = self.state
+                reply += self._advance()
         except SocksFailure:
             self.state = SocksState.FAILED
             raise
+        return reply
 
     def _advance(self) -> bytes:
         if self.state is SocksState.METHOD:
