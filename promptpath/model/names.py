@@ -54,8 +54,8 @@ environment, "mode": tunnel | absolute-form, "status": int | null, "credentials"
 PROXY_BYPASSED: Final = "proxy.bypassed"
 """{"why": str}: the environment names a proxy and NO_PROXY exempts this host."""
 
-# --- tls (prefix "proxy.tls." instead of "tls." for the leg to an HTTPS proxy)
-# ---------------------- TLS_VERSION: Final = "tls.version"
+# --- tls (prefix "proxy.tls." instead of "tls." for the leg to an HTTPS proxy) ---
+TLS_VERSION: Final = "tls.version"
 """TLSv1.2 | TLSv1.3."""
 TLS_CIPHER: Final = "tls.cipher"
 TLS_GROUP: Final = "tls.group"
@@ -153,14 +153,13 @@ SERVER_COUNT: Final = "server.count"
 SERVER_CLOCK: Final = "server.clock"
 """{"offset_ns", "error_ns", "exchanges"}: their monotonic clock minus ours."""
 
-# --- measuring machine
-# ------------------------------------------------------------------------------ VANTAGE: Final =
-# "vantage"
+# --- measuring machine ---
+VANTAGE: Final = "vantage"
 """{"platform", "kernel", "python", "openssl"}."""
 
-# --- marks
-# ------------------------------------------------------------------------------------------
-# MARK_DNS_QUERY: Final = "query-sent" MARK_DNS_ANSWER: Final = "answer"
+# --- marks ---
+MARK_DNS_QUERY: Final = "query-sent"
+MARK_DNS_ANSWER: Final = "answer"
 MARK_TLS_MESSAGE: Final = "message"
 """stage tls | proxy; detail {"message": ClientHello | ServerHello | HelloRetryRequest | ...,
 "direction": sent | received, "bytes", ...facts of the message}."""
@@ -200,9 +199,9 @@ MARK_MESSAGE_END: Final = "message-end"
 MARK_TRANSPORT_END: Final = "transport-end"
 """FIN, close_notify or RST; detail {"how"}."""
 
-# --- spans: (stage, name)
-# --------------------------------------------------------------------------- SPAN_RUN: Final =
-# "run" SPAN_RESOLVE: Final = "resolve"
+# --- spans: (stage, name) ---
+SPAN_RUN: Final = "run"
+SPAN_RESOLVE: Final = "resolve"
 """dns: getaddrinfo, our resolver, a literal or an override: the addresses that are dialled."""
 SPAN_QUERY: Final = "query"
 """dns: one query of our own, off the critical path unless --resolver."""
