@@ -74,6 +74,10 @@ class Meaning:
     """names.SERVER_COUNT: prompt_n, cached_n, predicted_n, batch ..."""
     is_end: bool = False
     """This is the dialect's terminal event."""
+    also: tuple[tuple[EventKind, str], ...] = field(default=(), repr=False)
+    """Content of other kinds in the same frame, for example reasoning beside text."""
+    no_marker: bool = False
+    """The frame's shape says that this stream sends no terminal event (Perplexity)."""
     detail: dict[str, Json] = field(default_factory=dict)
 
 

@@ -259,6 +259,15 @@ class EventLog:
         if text is not None:
             self._event_text[index] = text
 
+    def set_event_tokens(self, index: int, tokens: int) -> None:
+        """Note the tokens of event number `index`, counted after the stream. Raises IndexError for
+        an event that is not there."""
+        if index < 0:
+            raise IndexError(index)
+        self._event_tokens[index] = tokens
+        if self._observers:
+            self._tell(["event-tokens", index, tokens])
+
     def add_mark(
         self,
         stage: Stage,
@@ -390,6 +399,8 @@ class EventLog:
                 self._append_arrival(cells)
             case "event":
                 self._append_event(cells[:8], cells[8], cells[9])
+            case "event-tokens":
+                self.set_event_tokens(cells[0], cells[1])
             case "span":
                 span_id, parent, conn, stage, name, start_ns = cells
                 self._spans[span_id] = _OpenSpan(

@@ -1,0 +1,307 @@
+"""Drives one stream: frames in, event rows out; keeps what the stream said about itself.
+
+While the stream runs nothing expensive happens: text is kept (bounded) and its tokens are counted
+afterwards, because loading the vocabulary stalls for a quarter of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from promptpath.dialect.base import Dialect, Meaning, StreamError, Timing, Usage
+from promptpath.dialect.detect import Detector, Framing
+from promptpath.dialect.failures import json_error
+from promptpath.dialect.tokens.count import Count, Pieces, count_source
+from promptpath.dialect.tokens.vocabulary import o200k_base
+from promptpath.model import names
+from promptpath.model.enums import CONTENT_KINDS, EventKind, FactSource
+from promptpath.model.log import EventLog
+from promptpath.model.redact import redact_text
+from promptpath.model.rows import Json
+from promptpath.model.stamp import Stamp
+from promptpath.model.units import Ns
+from promptpath.wire.frame import Frame, FrameKind
+
+MAX_FOREIGN_BYTES = 64 * 1024
+"""Foreign bytes kept to look for an error document in them; recorded ones are under 4 kB."""
+MAX_ERRORS = 8
+"""Errors kept of one stream: one says why, more only repeat it."""
+_KEPT_CHARS = 300
+"""Far-side words in a fact (names.STREAM_ERROR)."""
+_COLUMN_MAX = 2**32 - 1
+"""The log's columns for sizes are unsigned 32-bit."""
+
+Known = tuple[str, Json, FactSource]
+"""Key, value and source of a fact."""
+
+
+class EventRow(NamedTuple):
+    """One event as `EventLog.add_event` takes it; `tokens` comes later, from `write_tokens`."""
+
+    kind: EventKind
+    stamp: Stamp
+    first: Stamp
+    chars: int
+    size_bytes: int
+    seq: int | None
+    server_ns: int | None
+    data: str | None
+    text: str | None
+
+    def append_to(self, log: EventLog) -> None:
+        """Record it."""
+        log.add_event(
+            self.kind,
+            self.stamp,
+            self.first,
+            tokens=None,
+            chars=self.chars,
+            size_bytes=self.size_bytes,
+            seq=self.seq,
+            server_ns=self.server_ns,
+            data=self.data,
+            text=self.text,
+        )
+
+
+class StreamMeter:
+    """Reads one stream body's frames and adds up what they mean."""
+
+    def __init__(
+        self,
+        framing: Framing,
+        content_type: str,
+        *,
+        prior: Dialect | None = None,
+        forced: Dialect | None = None,
+        keep_content: bool = False,
+        secrets: tuple[str, ...] = (),
+    ) -> None:
+        """`prior`: what the URL suggests; `forced`: what the user says; `secrets` are replaced in
+        every far-side text that is kept."""
+        self.framing = framing
+        self._detector = Detector(framing, content_type, prior=prior, forced=forced)
+        self._forced = forced is not None or prior is not None
+        self._keep_content = keep_content
+        self._secrets = secrets
+        self._pieces: dict[EventKind, Pieces] = {}
+        self._foreign = bytearray()
+        self._timings: dict[str, Timing] = {}
+        self._counts: dict[str, int | float] = {}
+        self._no_marker = False
+        self.rows = 0
+        """Event rows given out so far."""
+        self.chars: dict[EventKind, int] = {}
+        """Characters by kind of content."""
+        self.kinds: dict[EventKind, int] = {}
+        """Events by kind."""
+        self.malformed = 0
+        """Payloads that are not what the dialect sends."""
+        self.model: str | None = None
+        self.response_id: str | None = None
+        self.finish: str | None = None
+        self.usage: Usage | None = None
+        self.errors: list[StreamError] = []
+        self.marker: Stamp | None = None
+        """When the terminal event was complete."""
+        self.pending_bytes = 0
+        """Bytes of a frame that was not finished when the body ended."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect as far as known now."""
+        return self._detector.detected.dialect
+
+    @property
+    def because(self) -> str:
+        """What made us think so: option | payload | url | content-type."""
+        return self._detector.detected.because
+
+    @property
+    def marker_expected(self) -> bool:
+        """Whether this stream should end with a terminal event."""
+        known = self._forced or self._detector.seen_payload
+        return known and self.dialect.has_end_marker and not self._no_marker
+
+    def feed(self, frame: Frame) -> list[EventRow]:
+        """The events of this frame: one, or none for bytes left over at the end."""
+        if frame.kind is FrameKind.UNFINISHED:
+            self.pending_bytes += frame.size
+            self._keep_foreign(frame.data)
+            return []
+        if frame.kind is FrameKind.FOREIGN:
+            self._keep_foreign(frame.data)
+        meaning = self._detector.reader(frame).read(frame)
+        row = self._row(frame, meaning)
+        self._add_content(meaning)
+        self._add_words(frame, meaning)
+        self.kinds[meaning.kind] = self.kinds.get(meaning.kind, 0) + 1
+        self.rows += 1
+        return [row]
+
+    def _row(self, frame: Frame, meaning: Meaning) -> EventRow:
+        chars = len(meaning.text) + sum(len(text) for _, text in meaning.also)
+        data = text = None
+        if self._keep_content:
+            data = self._without_secrets(frame.data.decode("utf-8", "replace"))
+            if meaning.kind in CONTENT_KINDS:
+                text = self._without_secrets(meaning.text)
+        return EventRow(
+            meaning.kind,
+            frame.stamp,
+            frame.first,
+            min(chars, _COLUMN_MAX),
+            min(frame.size, _COLUMN_MAX),
+            meaning.seq,
+            meaning.server_ns,
+            data,
+            text,
+        )
+
+    def _add_content(self, meaning: Meaning) -> None:
+        for kind, text in ((meaning.kind, meaning.text), *meaning.also):
+            if text:
+                self.chars[kind] = self.chars.get(kind, 0) + len(text)
+                self._pieces.setdefault(kind, Pieces()).add(self.rows, text)
+
+    def _add_words(self, frame: Frame, meaning: Meaning) -> None:
+        self.model = self.model or meaning.model
+        self.response_id = self.response_id or meaning.response_id
+        self.finish = meaning.finish or self.finish
+        if meaning.usage is not None:
+            self.usage = _merged(self.usage, meaning.usage)
+        if meaning.error is not None and len(self.errors) < MAX_ERRORS:
+            self.errors.append(meaning.error)
+        if meaning.is_end and self.marker is None:
+            self.marker = frame.stamp
+        self._no_marker = self._no_marker or meaning.no_marker
+        self.malformed += meaning.detail.get("malformed") is True
+        for timing in meaning.timings:
+            self._timings[timing.name] = timing
+        for name, value in meaning.counts:
+            if name == "batch":
+                value = max(value, self._counts.get(name, 0))
+            self._counts[name] = value
+
+    def _keep_foreign(self, data: bytes) -> None:
+        room = MAX_FOREIGN_BYTES - len(self._foreign)
+        if room > 0:
+            self._foreign += data[:room] + b"\n"
+
+    # -- after the end ---------------------------------------------------------------------------
+
+    def token_counts(self) -> Iterator[tuple[int, int]]:
+        """(event row number, tokens) of every event with content. Loads the vocabulary."""
+        totals: dict[int, int] = {}
+        for pieces in self._pieces.values():
+            for row, tokens in pieces.counts(o200k_base()):
+                totals[row] = totals.get(row, 0) + tokens
+        yield from sorted(totals.items())
+
+    def write_tokens(self, log: EventLog, first_row: int = 0) -> Count | None:
+        """Count all content, note the tokens of each event in the log (whose event number
+        `first_row` is this stream's first) and return the sum; None for a stream without
+        content."""
+        total, any_content = 0, False
+        for row, tokens in self.token_counts():
+            log.set_event_tokens(first_row + row, tokens)
+            total, any_content = total + tokens, True
+        return Count(total, self._count_source()) if any_content else None
+
+    def _count_source(self) -> str:
+        if not all(pieces.whole for pieces in self._pieces.values()):
+            return "estimate"
+        return count_source(self.dialect.vocabulary, self.model)
+
+    def finish_facts(self, end_ns: Ns | None, counted: Count | None = None) -> list[Known]:
+        """What the stream said and how it ended, as facts; `end_ns`: when the response ended (None:
+        it did not); `counted`: the result of `write_tokens`."""
+        if not self.errors and (error := json_error(bytes(self._foreign))) is not None:
+            self.errors.append(error)
+        return [*self._observed(end_ns, counted), *self._reported()]
+
+    def _observed(self, end_ns: Ns | None, counted: Count | None) -> Iterator[Known]:
+        yield names.STREAM_FRAMING, self.framing.value, FactSource.OBSERVED
+        if self._forced or self._detector.seen_payload:
+            value = {"name": self.dialect.name, "because": self.because}
+            yield names.STREAM_DIALECT, value, FactSource.INFERRED
+        after_ns = None
+        if self.marker is not None and end_ns is not None:
+            after_ns = max(0, end_ns - self.marker.at_ns)
+        end: dict[str, Json] = {
+            "marker_expected": self.marker_expected,
+            "marker_seen": self.marker is not None,
+            "pending_bytes": self.pending_bytes,
+            "after_marker_ns": after_ns,
+        }
+        yield names.STREAM_END, end, FactSource.OBSERVED
+        if counted is not None:
+            tokens: dict[str, Json] = {"counted": counted.tokens, "source": counted.source}
+            yield names.OUTPUT_TOKENS, tokens, FactSource.INFERRED
+
+    def _reported(self) -> Iterator[Known]:
+        for key, text in (
+            (names.STREAM_MODEL, self.model),
+            (names.STREAM_RESPONSE_ID, self.response_id),
+            (names.STREAM_FINISH, self.finish),
+        ):
+            if text is not None:
+                yield key, self._clean(text), FactSource.REPORTED
+        for error in self.errors:
+            yield names.STREAM_ERROR, self._error(error), FactSource.REPORTED
+        if (usage := self.usage) is not None:
+            value: dict[str, Json] = {
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "reasoning_tokens": usage.reasoning_tokens,
+                "cached_tokens": usage.cached_tokens,
+            }
+            yield names.STREAM_USAGE, value, FactSource.REPORTED
+        for timing in self._timings.values():
+            yield names.SERVER_TIMING, timing_value(timing), FactSource.REPORTED
+        for name, number in self._counts.items():
+            yield names.SERVER_COUNT, {"name": name, "value": number}, FactSource.REPORTED
+
+    def _error(self, error: StreamError) -> dict[str, Json]:
+        return {
+            "code": self._clean(error.code) if error.code else None,
+            "type": self._clean(error.type) if error.type else None,
+            "message": self._clean(error.message),
+            "shape": error.shape,
+        }
+
+    def _clean(self, text: str) -> str:
+        return redact_text(text, secrets=self._secrets, limit=_KEPT_CHARS)
+
+    def _without_secrets(self, text: str) -> str:
+        for secret in self._secrets:
+            if secret:
+                text = text.replace(secret, "REDACTED")
+        return text
+
+
+def timing_value(timing: Timing) -> dict[str, Json]:
+    """A reported time as names.SERVER_TIMING has it."""
+    return {
+        "scope": timing.scope,
+        "duration_ns": timing.duration_ns,
+        "name": redact_text(timing.name, limit=100),
+        "place": timing.place,
+    }
+
+
+def _merged(old: Usage | None, new: Usage) -> Usage:
+    """The last snapshot wins, field by field: Anthropic sends input and output apart."""
+    if old is None:
+        return new
+    return Usage(
+        input_tokens=_newer(new.input_tokens, old.input_tokens),
+        output_tokens=_newer(new.output_tokens, old.output_tokens),
+        reasoning_tokens=_newer(new.reasoning_tokens, old.reasoning_tokens),
+        cached_tokens=_newer(new.cached_tokens, old.cached_tokens),
+    )
+
+
+def _newer(new: int | None, old: int | None) -> int | None:
+    return old if new is None else new
