@@ -1,0 +1,1 @@
+"""TRACE -> JUDGEMENT: pure functions from a trace to its report. No clock, no socket, no dice."""
