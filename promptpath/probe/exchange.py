@@ -26,7 +26,6 @@ from promptpath.probe.request import build_request
 from promptpath.probe.response import ResponseReader
 from promptpath.wire.http import Broken, HttpEvent
 
-REQUEST_MARK = "request"
 AFTER_MARKER_NS = 1_500_000_000
 """How long a response may stay open after its terminal event before we say so and leave. A last
 chunk that was lost comes again after the initial RTO of 1 s (RFC 6298, 2.1); half a second more is
@@ -54,6 +53,8 @@ class Exchange:
         self._connection = connection
         self._total_deadline_ns = total_deadline_ns
         self._stream = 0
+        self._mark = "request"
+        """On the last request byte; a name of its own for each request of a connection."""
         self._upload_span = 0
         self._upload_done = False
         self._handed_out = False
@@ -84,7 +85,7 @@ class Exchange:
         finally:
             if self._watch is not None:
                 self._watch.cancel()
-        self._settle_upload(self._connection.link.sent(REQUEST_MARK))
+        self._settle_upload(self._connection.link.sent(self._mark))
         self._settle_unfinished_upload(Outcome.CANCELLED, "the answer came before the upload ended")
         reader.close(Outcome.OK, None)
         return reader
@@ -96,6 +97,7 @@ class Exchange:
         request = build_request(plan, connection)
         self._upload_span = recorder.start(Stage.REQUEST, SPAN_UPLOAD, conn=connection.conn)
         self._stream = connection.http.request(request)
+        self._mark = f"request-{self._stream}"
         first = connection.http.data_to_send()
         recorder.observed(
             HTTP_REQUEST,
@@ -115,7 +117,7 @@ class Exchange:
         """Hand bytes to the link; those that complete the request carry the mark."""
         last = not self._handed_out and self._connection.http.request_sent(self._stream)
         if data or last:
-            self._connection.link.write(data, REQUEST_MARK if last else None)
+            self._connection.link.write(data, self._mark if last else None)
         if last:
             self._handed_out = True
             self._watch = asyncio.create_task(self._watch_upload())
@@ -125,7 +127,7 @@ class Exchange:
         deadline_ns = self._total_deadline_ns
         if deadline_ns is None:
             deadline_ns = self._recorder.now_ns() + self._plan.limits.connect_ns
-        sent = await self._connection.link.sent_wire(REQUEST_MARK, deadline_ns)
+        sent = await self._connection.link.sent_wire(self._mark, deadline_ns)
         self._settle_upload(sent)
 
     def _settle_upload(self, sent: Sent) -> None:
@@ -171,7 +173,7 @@ class Exchange:
                     return
                 raise limit from error
             # Send stamps are drained before data, so the upload's end is known before its answer.
-            self._settle_upload(link.sent(REQUEST_MARK))
+            self._settle_upload(link.sent(self._mark))
             for item in items:
                 if reader.ended:
                     break
@@ -216,6 +218,10 @@ class Exchange:
             reader.transport_ended(closed)
 
     def _no_head(self, did: str, code: str) -> MeasureError:
+        tls = self._connection.tls
+        if tls is not None and tls.failure is not None:
+            # TLS 1.3 servers judge a missing client certificate after the handshake.
+            return tls.failure
         target = self._connection.target
         return MeasureError(
             f"the far side {did} without a response",
@@ -256,7 +262,7 @@ class Exchange:
 
     def _cut(self, reader: ResponseReader, how: str, detail: str, outcome: Outcome) -> None:
         """The run ends before the response did: close what is open, say why."""
-        self._settle_upload(self._connection.link.sent(REQUEST_MARK))
+        self._settle_upload(self._connection.link.sent(self._mark))
         self._settle_unfinished_upload(outcome, detail)
         if not reader.ended and reader.status is not None:
             self._recorder.observed(

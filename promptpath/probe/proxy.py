@@ -31,7 +31,7 @@ _ALPN = ("http/1.1",)
 async def dial_proxy(recorder: Recorder, plan: Plan, proxy: ProxyPlan, deadline_ns: Ns) -> Link:
     """A connection to the proxy itself, through TLS for an HTTPS proxy. Raises MeasureError."""
     addresses = await resolve(recorder, plan, proxy.host, proxy.port)
-    link: Link = await dial(
+    link = await dial(
         recorder,
         [(address, proxy.port) for address in addresses],
         deadline_ns=deadline_ns,
@@ -39,8 +39,10 @@ async def dial_proxy(recorder: Recorder, plan: Plan, proxy: ProxyPlan, deadline_
         interface=plan.interface,
         stage=Stage.PROXY,
     )
-    if proxy.kind is ProxyKind.HTTPS:
-        link = await handshake(
+    if proxy.kind is not ProxyKind.HTTPS:
+        return link
+    try:
+        return await handshake(
             recorder,
             link,
             host=proxy.host,
@@ -53,7 +55,9 @@ async def dial_proxy(recorder: Recorder, plan: Plan, proxy: ProxyPlan, deadline_
             stage=Stage.PROXY,
             prefix="proxy.tls.",
         )
-    return link
+    except BaseException:
+        link.abort()
+        raise
 
 
 async def open_tunnel(

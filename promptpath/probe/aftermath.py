@@ -1,0 +1,111 @@
+"""What only explains a run, done after it and off its critical path: DNS in detail, certificates,
+whether a second connection resumes, token counts."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import suppress
+
+from promptpath.errors import MeasureError
+from promptpath.model.enums import Stage
+from promptpath.model.names import DNS_ADDRESSES, DNS_HOST, DNS_SOURCE, SPAN_REUSE
+from promptpath.model.plan import Plan
+from promptpath.model.rows import Json
+from promptpath.model.units import NS_PER_S
+from promptpath.probe.connect import ALPN_OFFERS, Connection
+from promptpath.probe.dial import dial
+from promptpath.probe.recorder import Recorder
+from promptpath.probe.response import ResponseReader
+from promptpath.probe.tls import handshake
+
+RESUME_NS = 5 * NS_PER_S
+"""Budget of the second connection: the first one just worked, so more than the 3 s of a lost SYN
+(RFC 6298: 1 s, then 2 s) means that something else is wrong, which is not this question."""
+
+
+async def explain_run(
+    recorder: Recorder,
+    plan: Plan,
+    connection: Connection | None,
+    reader: ResponseReader | None,
+) -> None:
+    """Everything that explains this run. Never raises for what the far side does."""
+    facts = {fact.key: fact.value for fact in recorder.log.facts}
+    await asyncio.gather(
+        _explain_dns(recorder, plan, facts), _try_resumption(recorder, plan, connection, facts)
+    )
+    if connection is not None and connection.tls is not None:
+        connection.tls.record_certificates()
+    if reader is not None and reader.body is not None:
+        reader.body.count_tokens()
+
+
+async def _explain_dns(recorder: Recorder, plan: Plan, facts: dict[str, Json]) -> None:
+    """Ask the configured resolver what the system's call hid. A name from the hosts file, a literal
+    and an override were never asked for."""
+    asked = facts.get(DNS_SOURCE) == "system" or (
+        DNS_HOST in facts and DNS_SOURCE not in facts and plan.resolver is None
+    )
+    if not plan.dns_detail or not asked:
+        return
+    from promptpath.probe.dns import configured_resolver, explain_resolution
+
+    server = configured_resolver()
+    if server is not None:
+        port = plan.proxy.port if plan.proxy is not None else plan.target.port
+        await explain_resolution(
+            recorder, server, facts[DNS_HOST], port, system=facts.get(DNS_ADDRESSES) or []
+        )
+
+
+async def _try_resumption(
+    recorder: Recorder, plan: Plan, connection: Connection | None, facts: dict[str, Json]
+) -> None:
+    """A second connection with the session of the first: does the server resume it, and how long
+    does that handshake take?"""
+    if not plan.resume or plan.proxy is not None or connection is None or connection.tls is None:
+        return
+    session = connection.tls.session
+    addresses = facts.get(DNS_ADDRESSES)
+    if session is None or not addresses:
+        return
+    with suppress(MeasureError), recorder.span(Stage.TLS, SPAN_REUSE) as span:
+        await _second_handshake(recorder, plan, connection, session, tuple(addresses), span)
+
+
+async def _second_handshake(
+    recorder: Recorder,
+    plan: Plan,
+    connection: Connection,
+    session: ssl.SSLSession,
+    addresses: tuple[str, ...],
+    span: int,
+) -> None:
+    deadline_ns = recorder.now_ns() + RESUME_NS
+    link = await dial(
+        recorder,
+        [(address, connection.target.port) for address in addresses],
+        deadline_ns=deadline_ns,
+        source=plan.source_address,
+        interface=plan.interface,
+        parent=span,
+    )
+    try:
+        tls = await handshake(
+            recorder,
+            link,
+            host=connection.target.host,
+            sni=plan.sni,
+            alpn=ALPN_OFFERS[plan.http],
+            ca_file=plan.ca_file,
+            insecure=plan.insecure,
+            keylog_file=plan.keylog_file,
+            session=session,
+            deadline_ns=deadline_ns,
+            parent=span,
+        )
+    except BaseException:
+        link.abort()
+        raise
+    await tls.close()
