@@ -1,0 +1,263 @@
+"""Turns the handshake messages of one connection into marks and facts of the trace."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from promptpath.model.enums import Stage
+from promptpath.model.names import (
+    MARK_TLS_ACKED,
+    MARK_TLS_MESSAGE,
+    MARK_TLS_WIRE,
+    TLS_ALERT,
+    TLS_ALPN,
+    TLS_ALPN_OFFERED,
+    TLS_CIPHER,
+    TLS_CLIENT_CERT_REQUESTED,
+    TLS_GROUP,
+    TLS_HELLO_RETRY,
+    TLS_RESUMED,
+    TLS_SIGNATURE,
+    TLS_SNI,
+    TLS_TICKET,
+    TLS_VERSION,
+)
+from promptpath.model.rows import Json
+from promptpath.model.stamp import Stamp
+from promptpath.probe.recorder import Recorder
+from promptpath.wire.tls_messages import (
+    Alert,
+    Certificate,
+    CertificateRequest,
+    CertificateVerify,
+    ClientHello,
+    EncryptedExtensions,
+    Message,
+    MessageParser,
+    NewSessionTicket,
+    ServerHello,
+    ServerKeyExchange,
+    parse_alert,
+)
+from promptpath.wire.tls_records import (
+    ALERT,
+    APPLICATION_DATA,
+    CHANGE_CIPHER_SPEC,
+    HANDSHAKE,
+    MessageAssembler,
+    TlsRecord,
+)
+
+MAX_MARKS: Final = 100
+"""Messages marked per connection. A full handshake has at most 16 (RFC 8446 section 2 with
+HelloRetryRequest and client certificate); the rest is room for tickets and key updates, so that a
+server which sends nothing else cannot fill our memory."""
+
+_TLS_KEYS: Final = "tls."
+
+
+class HandshakeObserver:
+    """Gets every handshake message of one connection in order, and records it.
+
+    Received messages carry the stamp of the record that completed them (`received_at`); ours wait
+    until the flight they are in was written.
+    """
+
+    def __init__(
+        self, recorder: Recorder, *, stage: Stage, prefix: str, conn: int, quiet: bool = False
+    ) -> None:
+        """`quiet` records marks but no facts: for a second connection that only answers whether it
+        can resume."""
+        self._recorder = recorder
+        self._stage = stage
+        self._prefix = prefix
+        self._conn = conn
+        self._quiet = quiet
+        self._parser = MessageParser()
+        self._unsent: list[dict[str, Json]] = []
+        self._marks = 0
+        self.span: int | None = None
+        """The span marks and facts belong to."""
+        self.received_at: Stamp | None = None
+        """Stamp of the record that is being read."""
+        self.last_received: str | None = None
+        """Name of the server's last message."""
+        self.client_hello: ClientHello | None = None
+        self.server_hello: ServerHello | None = None
+        """The last one; a HelloRetryRequest until the real one came."""
+        self.alpn: str | None = None
+        self.group: str | None = None
+        self.signature: str | None = None
+        self.chain: tuple[bytes, ...] = ()
+        self.client_certificate_requested: bool | None = False
+        """None: hidden from us (TLS 1.3 without the message hook)."""
+        self.tickets = 0
+        self.received_alert: Alert | None = None
+        """The server's last alert other than close_notify."""
+
+    def rebind(self, recorder: Recorder, conn: int) -> None:
+        """Go on in another run: what comes from now on is recorded there."""
+        self._recorder = recorder
+        self._conn = conn
+        self.span = None
+
+    @property
+    def tls13(self) -> bool:
+        """Whether the server chose TLS 1.3."""
+        return self.server_hello is not None and self.server_hello.version == "TLSv1.3"
+
+    def message(self, sent: bool, content_type: int, data: bytes) -> None:
+        """One whole handshake message, alert or ChangeCipherSpec, in the clear."""
+        if content_type == HANDSHAKE:
+            parsed = self._parser.parse(data)
+            self._learn(parsed, sent)
+            self._mark(parsed.name, sent, parsed.size, parsed.detail())
+        elif content_type == ALERT:
+            self._alert(parse_alert(data), sent, len(data))
+        elif content_type == CHANGE_CIPHER_SPEC:
+            self._mark("ChangeCipherSpec", sent, len(data), {})
+
+    def encrypted(self, sent: bool, size: int) -> None:
+        """A handshake record nobody could read for us (no message hook)."""
+        self._mark("encrypted record", sent, size, {})
+        if not self.client_certificate_requested and self.tls13:
+            self.client_certificate_requested = None
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether messages of ours wait for `written`."""
+        return bool(self._unsent)
+
+    def written(self, stamp: Stamp) -> str:
+        """Our waiting messages were written at `stamp`; gives the flight's name: its last handshake
+        message."""
+        names = [str(detail["message"]) for detail in self._unsent]
+        for detail in self._unsent:
+            self._add(MARK_TLS_MESSAGE, stamp, detail)
+        self._unsent.clear()
+        return names[-1] if names else ""
+
+    def flight(self, acked: bool, stamp: Stamp, message: str) -> None:
+        """The last byte of a flight of ours left the machine, or was acknowledged."""
+        self._add(MARK_TLS_ACKED if acked else MARK_TLS_WIRE, stamp, {"message": message})
+
+    def fact(self, key: str, value: Json) -> None:
+        """Record an observed fact, under this connection's prefix ("tls." or "proxy.tls.")."""
+        if not self._quiet:
+            self._record_fact(key, value)
+
+    def summarize(self, *, offered: tuple[str, ...]) -> None:
+        """Record what the messages of a handshake said, however it ended."""
+        hello, server = self.client_hello, self.server_hello
+        self.fact(TLS_ALPN_OFFERED, list(offered))
+        if hello is not None:
+            self.fact(TLS_SNI, hello.sni)
+        if server is None:
+            return
+        self.fact(TLS_VERSION, server.version)
+        self.fact(TLS_CIPHER, server.cipher)
+        self.fact(TLS_GROUP, self.group)
+        self.fact(TLS_SIGNATURE, self.signature)
+        self.fact(TLS_ALPN, self.alpn)
+        self.fact(TLS_CLIENT_CERT_REQUESTED, self.client_certificate_requested)
+
+    def resumed(self, *, offered: bool, accepted: bool) -> None:
+        """Record whether a session of before was offered and taken."""
+        self._record_fact(TLS_RESUMED, {"offered": offered, "accepted": accepted})
+
+    def _record_fact(self, key: str, value: Json) -> None:
+        self._recorder.observed(self._prefix + key.removeprefix(_TLS_KEYS), value, self.span)
+
+    def _learn(self, message: Message, sent: bool) -> None:
+        if sent:
+            if isinstance(message, ClientHello):
+                self.client_hello = message
+            return
+        self.last_received = message.name
+        match message:
+            case ServerHello():
+                self._learn_hello(message)
+            case EncryptedExtensions():
+                self.alpn = message.alpn
+            case Certificate():
+                self.chain = message.chain
+            case CertificateRequest():
+                self.client_certificate_requested = True
+            case CertificateVerify():
+                self.signature = message.signature
+            case ServerKeyExchange():
+                self.group, self.signature = message.group, message.signature
+            case NewSessionTicket():
+                self._ticket(message)
+
+    def _learn_hello(self, hello: ServerHello) -> None:
+        self.server_hello = hello
+        if hello.name == "HelloRetryRequest":
+            self.fact(TLS_HELLO_RETRY, {"group": hello.group})
+        else:
+            self.group, self.alpn = hello.group, hello.alpn
+
+    def _ticket(self, ticket: NewSessionTicket) -> None:
+        self.tickets += 1
+        if self.tickets <= MAX_MARKS:
+            value = {
+                "lifetime_s": ticket.lifetime_s,
+                "max_early_data_bytes": ticket.max_early_data_bytes,
+            }
+            self.fact(TLS_TICKET, value)
+
+    def _alert(self, alert: Alert | None, sent: bool, size: int) -> None:
+        if alert is None:
+            return
+        direction = "sent" if sent else "received"
+        value = {"direction": direction, "level": alert.level, "description": alert.description}
+        self._mark("alert", sent, size, {k: v for k, v in value.items() if k != "direction"})
+        # close_notify is how every good connection ends: a mark, but no fact to explain.
+        if alert.description != "close_notify" and self._marks < MAX_MARKS:
+            self.fact(TLS_ALERT, value)
+            if not sent:
+                self.received_alert = alert
+
+    def _mark(self, name: str, sent: bool, size: int, detail: dict[str, Json]) -> None:
+        direction = "sent" if sent else "received"
+        row: dict[str, Json] = {"message": name, "direction": direction, "bytes": size, **detail}
+        if sent:
+            self._unsent.append(row)
+        elif self.received_at is not None:
+            self._add(MARK_TLS_MESSAGE, self.received_at, row)
+
+    def _add(self, name: str, stamp: Stamp, detail: dict[str, Json]) -> None:
+        self._marks += 1
+        if self._marks <= MAX_MARKS:
+            self._recorder.mark(
+                self._stage, name, stamp, span=self.span, conn=self._conn, detail=detail
+            )
+
+
+class ClearMessages:
+    """Stands in for the message hook: reads the messages that cross the wire in the clear.
+
+    TLS 1.2 shows everything but Finished, TLS 1.3 the two hellos (RFC 8446 section 2).
+    """
+
+    def __init__(self, observer: HandshakeObserver) -> None:
+        self._observer = observer
+        self._assemblers = {True: MessageAssembler(), False: MessageAssembler()}
+        self._encrypted = {True: False, False: False}
+        self.done = False
+        """The handshake is over: records are no handshake messages any more."""
+
+    def record(self, record: TlsRecord, *, sent: bool) -> None:
+        """One record of either direction, in order."""
+        observer = self._observer
+        if self.done or self._encrypted[sent] or record.content_type == APPLICATION_DATA:
+            if not self.done:
+                observer.encrypted(sent, len(record.data))
+        elif record.content_type == HANDSHAKE:
+            for message in self._assemblers[sent].feed(record.fragment):
+                observer.message(sent, HANDSHAKE, message)
+        else:
+            observer.message(sent, record.content_type, record.fragment)
+            # It means nothing in TLS 1.3 (RFC 8446 appendix D.4); in 1.2 all after it is secret.
+            if record.content_type == CHANGE_CIPHER_SPEC and not observer.tls13:
+                self._encrypted[sent] = True
