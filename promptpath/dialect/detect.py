@@ -16,7 +16,8 @@ from promptpath.dialect.generic_sse import GENERIC_SSE
 from promptpath.dialect.payload import NotJson, parse
 from promptpath.dialect.registry import DIALECTS
 from promptpath.model.rows import Json
-from promptpath.wire.frame import Frame, FrameKind
+from promptpath.wire.frame import Frame, FrameKind, Framer
+from promptpath.wire.sse import SseFramer
 
 SURE: Final = 0.5
 """A claim from here on settles the dialect; below it the URL or the content type does."""
@@ -69,6 +70,17 @@ def framing_of(content_type: str, head: bytes = b"") -> Framing:
     if kind in ("", "text/plain", "application/octet-stream") and start.startswith(b"{"):
         return Framing.NDJSON
     return Framing.RAW
+
+
+def framer_for(framing: Framing) -> Framer | None:
+    """A fresh framer; None where there are no frames (a document, a page)."""
+    if framing is Framing.SSE:
+        return SseFramer()
+    if framing is Framing.NDJSON:
+        from promptpath.wire.ndjson import NdjsonFramer
+
+        return NdjsonFramer()
+    return None
 
 
 @dataclass(frozen=True, slots=True)

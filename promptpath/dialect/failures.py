@@ -72,10 +72,8 @@ def error_body(content_type: str, body: bytes) -> StreamError | None:
             return _of_document(payload) or StreamError(
                 code=None, type=None, message=_cut(text), shape=JSON_BODY
             )
-    if "html" in content_type.lower() or text[:200].lstrip().lower().startswith(
-        ("<!doctype html", "<html", "<head")
-    ):
-        return StreamError(code=None, type="html", message=_page_title(text), shape="html-page")
+    if "html" in content_type.lower() or _is_page(text):
+        return StreamError(code=None, type="html", message=_title(text), shape="html-page")
     for line in text.splitlines()[:50]:
         if line.startswith(("data:", "error:")):
             payload = parse(line.partition(":")[2].strip().encode())
@@ -123,7 +121,17 @@ def _of_document(payload: Json) -> StreamError | None:
     return None
 
 
-def _page_title(text: str) -> str:
+def page_title(body: bytes) -> str | None:
+    """The title (or first words) of an HTML page, or None for anything else."""
+    text = body[:MAX_BODY_BYTES].decode("utf-8", "replace").lstrip("\ufeff").lstrip()
+    return _title(text) if _is_page(text) else None
+
+
+def _is_page(text: str) -> bool:
+    return text[:20].lower().startswith(("<!doctype html", "<html", "<head"))
+
+
+def _title(text: str) -> str:
     """The title of an HTML page, or its first words without tags."""
     lower = text.lower()
     start = lower.find("<title")

@@ -82,7 +82,7 @@ class StreamMeter:
         every far-side text that is kept."""
         self.framing = framing
         self._detector = Detector(framing, content_type, prior=prior, forced=forced)
-        self._forced = forced is not None or prior is not None
+        self._told = forced is not None or prior is not None
         self._keep_content = keep_content
         self._secrets = secrets
         self._pieces: dict[EventKind, Pieces] = {}
@@ -119,10 +119,14 @@ class StreamMeter:
         return self._detector.detected.because
 
     @property
+    def dialect_known(self) -> bool:
+        """Whether anything at all (a payload, the URL, the user) says which dialect it is."""
+        return self._told or self._detector.seen_payload
+
+    @property
     def marker_expected(self) -> bool:
         """Whether this stream should end with a terminal event."""
-        known = self._forced or self._detector.seen_payload
-        return known and self.dialect.has_end_marker and not self._no_marker
+        return self.dialect_known and self.dialect.has_end_marker and not self._no_marker
 
     def feed(self, frame: Frame) -> list[EventRow]:
         """The events of this frame: one, or none for bytes left over at the end."""
@@ -223,7 +227,7 @@ class StreamMeter:
 
     def _observed(self, end_ns: Ns | None, counted: Count | None) -> Iterator[Known]:
         yield names.STREAM_FRAMING, self.framing.value, FactSource.OBSERVED
-        if self._forced or self._detector.seen_payload:
+        if self.dialect_known:
             value = {"name": self.dialect.name, "because": self.because}
             yield names.STREAM_DIALECT, value, FactSource.INFERRED
         after_ns = None
@@ -249,7 +253,7 @@ class StreamMeter:
             if text is not None:
                 yield key, self._clean(text), FactSource.REPORTED
         for error in self.errors:
-            yield names.STREAM_ERROR, self._error(error), FactSource.REPORTED
+            yield names.STREAM_ERROR, error_value(error, self._secrets), FactSource.REPORTED
         if (usage := self.usage) is not None:
             value: dict[str, Json] = {
                 "input_tokens": usage.input_tokens,
@@ -263,14 +267,6 @@ class StreamMeter:
         for name, number in self._counts.items():
             yield names.SERVER_COUNT, {"name": name, "value": number}, FactSource.REPORTED
 
-    def _error(self, error: StreamError) -> dict[str, Json]:
-        return {
-            "code": self._clean(error.code) if error.code else None,
-            "type": self._clean(error.type) if error.type else None,
-            "message": self._clean(error.message),
-            "shape": error.shape,
-        }
-
     def _clean(self, text: str) -> str:
         return redact_text(text, secrets=self._secrets, limit=_KEPT_CHARS)
 
@@ -279,6 +275,20 @@ class StreamMeter:
             if secret:
                 text = text.replace(secret, "REDACTED")
         return text
+
+
+def error_value(error: StreamError, secrets: tuple[str, ...] = ()) -> dict[str, Json]:
+    """An error as names.STREAM_ERROR has it: redacted, printable, cut."""
+
+    def clean(text: str | None) -> str | None:
+        return redact_text(text, secrets=secrets, limit=_KEPT_CHARS) if text else None
+
+    return {
+        "code": clean(error.code),
+        "type": clean(error.type),
+        "message": clean(error.message) or "",
+        "shape": error.shape,
+    }
 
 
 def timing_value(timing: Timing) -> dict[str, Json]:

@@ -53,17 +53,3 @@ def by_url(host: str, path: str) -> Dialect | None:
         if isinstance(special, type(found)):
             return special
     return found
-
-
-def key_variables(host: str, dialect: Dialect | None) -> tuple[str, ...]:
-    """The environment variables that usually hold the key for this host, best first. A host of
-    a vendor decides alone: one vendor's key is never sent to another."""
-    provider = provider_of(host)
-    if provider is not None:
-        return provider.key_variables
-    return dialect.key_variables if dialect is not None else ()
-
-
-def is_vendor_host(host: str) -> bool:
-    """Whether the host belongs to a known vendor, who always wants a key."""
-    return provider_of(host) is not None
