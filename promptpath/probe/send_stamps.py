@@ -33,8 +33,10 @@ class _Mark:
 class SendLedger:
     """The send side of one stream: offsets written, marks, and the reports that came back."""
 
-    def __init__(self, clock: RunClock) -> None:
+    def __init__(self, clock: RunClock, *, last_report: SendKind = SendKind.ACKED) -> None:
+        """`last_report` is the final thing the kernel says of a send: WIRE on UDP."""
         self._clock = clock
+        self._last_report = last_report
         self._marks: dict[str, _Mark] = {}
         self._queued = 0
         self._written = 0
@@ -88,7 +90,7 @@ class SendLedger:
             self._reached[kind] = (offset, stamp)
         for entry in self._marks.values():
             self._settle(entry, kind, offset, stamp)
-        if kind is SendKind.ACKED:
+        if kind is self._last_report:
             while self._in_flight and self._in_flight[0][0] <= offset + 1:
                 self._in_flight.popleft()
 
