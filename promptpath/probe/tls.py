@@ -34,7 +34,7 @@ from promptpath.probe.tls_context import (
 )
 from promptpath.probe.tls_failure import FailureContext
 from promptpath.probe.tls_observer import ClearMessages, HandshakeObserver
-from promptpath.wire.tls_records import RecordSplitter, TlsRecord
+from promptpath.wire.tls_records import CHANGE_CIPHER_SPEC, RecordSplitter, TlsRecord
 
 _READ_BYTES: Final = 1 << 14
 """Most plaintext of one record (RFC 8446 section 5.1)."""
@@ -215,6 +215,9 @@ class TlsLink:
         self.observer.received_at = record.stamp
         if self._clear is not None:
             self._clear.record(record, sent=False)
+        elif record.content_type == CHANGE_CIPHER_SPEC:
+            # OpenSSL shows ours only.
+            self.observer.message(False, CHANGE_CIPHER_SPEC, record.fragment)
         self._incoming.write(record.data)
         if not self._done:
             self._advance()
