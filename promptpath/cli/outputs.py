@@ -1,0 +1,100 @@
+"""The files of -o: made before t0, written once the document is there, kept whole on a crash."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+from promptpath.errors import UsageError
+from promptpath.export.formats import Exporter, exporter_for
+from promptpath.model.document import Document
+from promptpath.model.log import Row
+
+JOURNAL_SUFFIX = ".partial.ndjson"
+"""Of the journal beside a .json output while it is measured."""
+
+
+class Output:
+    """One -o file."""
+
+    def __init__(self, name: str) -> None:
+        """Check the format and that the file can be written. Raises UsageError."""
+        self.name = name
+        self._exporter: Exporter = exporter_for(name)
+        self._path = Path(name)
+        self._created = not self._path.exists()
+        try:
+            # Appending nothing creates the file and leaves an older one as it is.
+            with self._path.open("ab"):
+                pass
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {name!r}: {error.strerror}", hint="choose another place with -o FILE"
+            ) from error
+
+    def write(self, document: Document) -> None:
+        """Write the document. Raises UsageError when the disk says no after all."""
+        try:
+            with self._path.open("wb") as file:
+                file.writelines(self._exporter(document))
+        except OSError as error:
+            raise UsageError(f"cannot write {self.name!r}: {error.strerror}") from error
+
+    def forget(self) -> None:
+        """Remove the file if it was made here and nothing was ever written to it."""
+        with contextlib.suppress(OSError):
+            if self._created and self._path.stat().st_size == 0:
+                self._path.unlink()
+
+
+class Journal:
+    """The rows of each run on disk as they come: `explain` reads them after a crash.
+
+    The first run's file is NAME.partial.ndjson, the others' NAME.runN.partial.ndjson. A full disk
+    ends the journal, not the measurement.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._file: BinaryIO | None = None
+        self._paths: list[Path] = []
+
+    def begin(self, index: int, kind: str, head: bytes) -> None:
+        """Begin the file of this run."""
+        self._close()
+        number = f".run{index + 1}" if index else ""
+        path = Path(f"{self._name}{number}{JOURNAL_SUFFIX}")
+        with contextlib.suppress(OSError):
+            self._file = path.open("wb", buffering=0)
+            self._paths.append(path)
+            self._file.write(head)
+
+    def write(self, batch: Iterable[tuple[Row, bytes]]) -> None:
+        """Append the lines."""
+        if self._file is None:
+            return
+        try:
+            self._file.write(b"".join(line for _, line in batch))
+        except OSError:
+            self._close()
+
+    def discard(self) -> None:
+        """The document is written: the journal is not needed any more."""
+        self._close()
+        for path in self._paths:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+
+
+def journal_for(outputs: Iterable[Output]) -> Journal | None:
+    """The journal beside the first .json output; None when there is none."""
+    name = next((out.name for out in outputs if out.name.lower().endswith(".json")), None)
+    return None if name is None else Journal(name)

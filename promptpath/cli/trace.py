@@ -1,0 +1,82 @@
+"""`promptpath trace [URL]`: the main job."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import replace
+
+from promptpath.probe.kernel_support import start_keeper
+
+start_keeper()  # before the slow imports: the kernel needs 2 ms to switch stamping on
+
+from promptpath.cli.bundled import bundled_server  # noqa: E402
+from promptpath.cli.live_feed import LiveFeed, live_feed  # noqa: E402
+from promptpath.cli.measure import Measured, measure  # noqa: E402
+from promptpath.cli.options import TraceOptions  # noqa: E402
+from promptpath.cli.outputs import Output, journal_for  # noqa: E402
+from promptpath.cli.plan_builder import Prepared, prepare  # noqa: E402
+from promptpath.cli.tap import Sink  # noqa: E402
+from promptpath.errors import ExitCode, UsageError  # noqa: E402
+
+PROMPT_PATH = "/v1/chat/completions"
+"""Where the bundled server takes a prompt."""
+
+
+def run(options: TraceOptions) -> int:
+    """Trace, show, write; returns the exit code."""
+    outputs = [Output(name) for name in options.output or []]
+    try:
+        with contextlib.ExitStack() as stack:
+            if options.url is None and options.curl is None:
+                server = stack.enter_context(bundled_server())
+                options = replace(
+                    options,
+                    url=server.url + PROMPT_PATH,
+                    cacert=options.cacert or server.ca_file,
+                    model=options.model or server.model,
+                    proxy="none" if options.proxy == "env" else options.proxy,
+                )
+            prepared = prepare(options)
+            for notice in prepared.notices:
+                print(f"note: {notice}", file=sys.stderr)
+            return _trace(options, prepared, outputs)
+    finally:
+        for output in outputs:
+            output.forget()
+
+
+def _trace(options: TraceOptions, prepared: Prepared, outputs: list[Output]) -> int:
+    journal = journal_for(outputs)
+    with live_feed(options) as feed:
+        sinks: list[Sink] = [sink for sink in (journal, feed) if sink is not None]
+        measured = measure(prepared, sinks)
+    _note_dropped(feed)
+    code = _finish(options, prepared, measured, outputs)
+    if journal is not None:
+        journal.discard()
+    return code
+
+
+def _finish(
+    options: TraceOptions, prepared: Prepared, measured: Measured, outputs: list[Output]
+) -> int:
+    """Judge, write the files, print the result."""
+    # Only now: analysis and drawing must not make the start slow.
+    from promptpath.cli.judge import document_of
+    from promptpath.cli.show import show
+
+    if not measured.traces:
+        raise UsageError("interrupted before anything was measured")
+    document = document_of(measured.traces, prepared.plan, interrupted=measured.interrupted)
+    for output in outputs:
+        output.write(document)
+    show(document, as_json=options.json, no_color=options.no_color)
+    return ExitCode(document.summary.exit_code)
+
+
+def _note_dropped(feed: LiveFeed | None) -> None:
+    if feed is not None and feed.dropped:
+        print(
+            f"note: the live view missed {feed.dropped} rows; the result did not", file=sys.stderr
+        )

@@ -1,0 +1,163 @@
+"""The few facts a person wants first: which request this was, where it went, who answered.
+
+A saved trace is a file somebody hands us and its facts are far-side text: every value here is
+checked for its shape and printable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from promptpath.analysis.facts import Facts
+from promptpath.model.names import (
+    FAILURE,
+    HTTP_HEADERS,
+    HTTP_REQUEST_ID,
+    HTTP_STATUS,
+    HTTP_VERSION,
+    OUTPUT_TOKENS,
+    PROMPT_TOKENS,
+    PROXY,
+    STREAM_DIALECT,
+    STREAM_MODEL,
+    TCP_PEER,
+    TLS_CIPHER,
+    TLS_GROUP,
+    TLS_RESUMED,
+    TLS_VERSION,
+)
+from promptpath.model.redact import printable
+from promptpath.model.rows import Json
+from promptpath.model.trace import Trace
+from promptpath.model.units import NS_PER_S
+
+_IATA = r"([A-Z]{3})"
+_POP_HEADERS: tuple[tuple[str, str], ...] = (
+    ("cf-ray", rf"^[0-9a-f]+-{_IATA}$"),  # Cloudflare: <hex>-<IATA>
+    ("x-amz-cf-pop", rf"^{_IATA}\d+"),  # CloudFront: JFK52-P2
+    ("x-served-by", rf"-{_IATA}\s*$"),  # Fastly: cache-lga21984-LGA, the edge last
+    ("x-vercel-id", r"^([a-z]{3}\d)::"),  # Vercel: iad1::...
+    ("fly-request-id", r"-([a-z]{3})$"),  # Fly: <ULID>-cdg
+)
+"""Response headers whose form tells which point of presence answered (vendors' documentation)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One fact for a person."""
+
+    label: str
+    value: str
+
+
+def identity(trace: Trace) -> list[Line]:
+    """What a vendor's support asks for first: request id, POP, address, time; what is known."""
+    facts = Facts(trace)
+    lines = []
+    request_id = facts.record(HTTP_REQUEST_ID)
+    if request_id:
+        value, header = _text(request_id.get("value")), _text(request_id.get("header"))
+        lines.append(Line("request id", f"{value} ({header})"))
+    lines += [Line("POP", f"{place} ({header})") for place, header in pops(facts)]
+    address = peer(facts)
+    if address:
+        lines.append(Line("address", address))
+    lines.append(Line("time", started_at(trace)))
+    return lines
+
+
+def pops(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Points of presence that response headers name: (place, header)."""
+    headers = facts.headers(HTTP_HEADERS)
+    for name, form in _POP_HEADERS:
+        match = re.search(form, headers.get(name, "").strip())
+        if match:
+            yield match[1], name
+
+
+def peer(facts: Facts) -> str | None:
+    """The address that was connected to, as address:port; the proxy's, when there is one."""
+    record = facts.record(TCP_PEER)
+    if not record:
+        return None
+    address = _text(record.get("address"))
+    host = f"[{address}]" if ":" in address else address
+    return f"{host}:{_text(record.get('port'))}"
+
+
+def started_at(trace: Trace) -> str:
+    """Wall-clock time of t0 in UTC, to the second."""
+    try:
+        at = datetime.fromtimestamp(trace.clock.epoch_unix_ns // NS_PER_S, UTC)
+    except (OverflowError, ValueError, OSError):
+        return "unknown"
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def connection(trace: Trace) -> str | None:
+    """How it was answered: status, HTTP version, TLS, address, proxy; None when nothing is."""
+    facts = Facts(trace)
+    status, version = facts.whole(HTTP_STATUS), facts.text(HTTP_VERSION)
+    parts = []
+    if status is not None:
+        parts.append(f"status {status}")
+    if version:
+        parts.append(f"HTTP/{version}")
+    parts += _tls(facts)
+    address = peer(facts)
+    if address:
+        parts.append(address)
+    proxy = facts.record(PROXY)
+    if proxy:
+        parts.append(f"through {_text(proxy.get('kind'))} proxy {_text(proxy.get('address'))}")
+    return printable(", ".join(parts)) or None
+
+
+def _tls(facts: Facts) -> list[str]:
+    version = facts.text(TLS_VERSION)
+    if not version:
+        return []
+    words = [version.replace("TLSv", "TLS ")]
+    words += [word for word in (facts.text(TLS_GROUP), facts.text(TLS_CIPHER)) if word]
+    if facts.record(TLS_RESUMED).get("accepted") is True:
+        words.append("resumed")
+    return [" ".join(words)]
+
+
+def conversation(trace: Trace) -> str | None:
+    """Who spoke what: dialect, model, prompt and answer tokens; None when nothing is known."""
+    facts = Facts(trace)
+    parts = []
+    dialect = facts.record(STREAM_DIALECT)
+    if dialect:
+        parts.append(f"{_text(dialect.get('name'))} (by {_text(dialect.get('because'))})")
+    model = facts.text(STREAM_MODEL)
+    if model:
+        parts.append(f"model {model[:80]}")
+    for key, label, count in (
+        (PROMPT_TOKENS, "prompt", "count"),
+        (OUTPUT_TOKENS, "answer", "counted"),
+    ):
+        record = facts.record(key)
+        if isinstance(record.get(count), int):
+            parts.append(f"{label} {record[count]} tokens ({_text(record.get('source'))})")
+    return printable(", ".join(parts)) or None
+
+
+def failure(trace: Trace) -> list[str]:
+    """Why the run could not go on, as the error tree words it; empty when it could."""
+    record = Facts(trace).record(FAILURE)
+    if not record:
+        return []
+    lines = [f"stopped at {_text(record.get('stage'))}: {_text(record.get('what'))}"]
+    for name in ("expected", "where", "hint"):
+        if record.get(name):
+            lines.append(f"{name}: {_text(record[name])}")
+    return lines
+
+
+def _text(value: Json) -> str:
+    return printable(str(value))[:300] if value is not None else "?"

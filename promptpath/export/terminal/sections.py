@@ -1,0 +1,131 @@
+"""The parts around the waterfall: what was asked and who answered, rhythm, findings, verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from promptpath.analysis.sentence import sentence
+from promptpath.export import digest
+from promptpath.export.terminal.style import SEVERITY_STYLES, Glyphs, duration, safe
+from promptpath.model.document import Run
+from promptpath.model.plan import PlanRecord
+from promptpath.model.report import Finding, Quantiles, Report
+from promptpath.model.trace import Trace
+
+
+def header_lines(trace: Trace, plan: PlanRecord) -> Iterator[Text]:
+    """The request, the connection, the conversation, what a vendor's support asks for."""
+    yield Text(safe(f"{plan.method} {plan.url}"), style="bold")
+    for line in (digest.connection(trace), digest.conversation(trace)):
+        if line:
+            yield Text(f"  {line}")
+    # The address stands in the connection's line already.
+    known = [line for line in digest.identity(trace) if line.label != "address"]
+    yield Text("  " + ", ".join(f"{line.label} {line.value}" for line in known), style="dim")
+    for line in digest.failure(trace):
+        yield Text(f"  {line}", style="red")
+
+
+def cadence_lines(report: Report, glyphs: Glyphs) -> Iterator[Text]:
+    """The rhythm of the stream: how many tokens, in how many pieces, how evenly."""
+    cadence = report.cadence
+    if cadence is None or not cadence.events:
+        return
+    words = [_tokens(cadence.output_tokens, cadence.token_source), f"{cadence.events} events"]
+    if cadence.tokens_per_event is not None:
+        words.append(f"{cadence.tokens_per_event:.2g} tokens an event")
+    if cadence.tokens_per_s is not None:
+        words.append(f"{cadence.tokens_per_s:.4g} tokens/s")
+    yield _labelled("stream", ", ".join(word for word in words if word))
+    gaps = [
+        f"{name} {_quantiles(values)}"
+        for name, values in (("per token", cadence.itl_ms), ("per event", cadence.inter_event_ms))
+        if values is not None
+    ]
+    for gap in gaps:
+        yield _labelled("gap", gap)
+    if cadence.stalls:
+        longest = max(stall.duration_ms for stall in cadence.stalls)
+        count = len(cadence.stalls)
+        word = "stall" if count == 1 else "stalls"
+        yield _labelled(word, f"{count}, the longest {duration(longest)}")
+
+
+def _tokens(count: int | None, source: str | None) -> str:
+    if count is None:
+        return ""
+    return f"{count} tokens ({safe(source)})" if source else f"{count} tokens"
+
+
+def _quantiles(values: Quantiles) -> str:
+    parts = (
+        f"{name} {duration(value)}"
+        for name, value in (
+            ("p50", values.p50),
+            ("p90", values.p90),
+            ("p99", values.p99),
+            ("max", values.max),
+        )
+    )
+    return ", ".join(parts)
+
+
+def server_line(report: Report) -> Iterator[Text]:
+    """What the far side says of its own time."""
+    server = report.server
+    parts = [
+        f"{name} {duration(value)}"
+        for name, value in (
+            ("gateway", server.gateway_ms),
+            ("session", server.session_ms),
+            ("tokenize", server.tokenize_ms),
+            ("queue", server.queue_ms),
+            ("prefill", server.prefill_ms),
+            ("decode", server.decode_ms),
+            ("total", server.total_ms),
+        )
+        if value is not None
+    ]
+    if server.cached_tokens is not None:
+        parts.append(f"{server.cached_tokens} prompt tokens cached")
+    if parts:
+        sources = f" ({safe(', '.join(server.sources))})" if server.sources else ""
+        yield _labelled("server", f"says {', '.join(parts)}{sources}")
+
+
+def instrument_line(report: Report, glyphs: Glyphs) -> Iterator[Text]:
+    """How well this was measured."""
+    instrument = report.instrument
+    words = [f"{instrument.clock.value} clock"]
+    if instrument.exact_ratio is not None:
+        words.append(f"{100 * instrument.exact_ratio:.3g}% of events certified exact")
+    if instrument.error_us is not None:
+        errors = instrument.error_us
+        words.append(f"{glyphs.plus_minus}{errors.p50:.3g} us p50, {errors.p99:.3g} us p99")
+    yield _labelled("clock", ", ".join(words))
+
+
+def findings(found: Sequence[Finding], glyphs: Glyphs, width: int) -> Iterator[RenderableType]:
+    """Each finding: code, severity and title, its evidence, what to do."""
+    for finding in found:
+        yield Text()
+        head = Text(f"{finding.code} {finding.severity.value}", SEVERITY_STYLES[finding.severity])
+        yield head.append(f"  {safe(finding.title)}", style="default")
+        for evidence in finding.because:
+            yield Padding(Text(safe(evidence.text)), (0, 0, 0, 4))
+        advice = Text(f"{glyphs.arrow} {safe(finding.advice)}", style="dim")
+        yield Padding(advice, (0, 0, 0, 4))
+
+
+def verdict(run: Run) -> Text:
+    """One sentence with its evidence."""
+    # A line must not break between a number and its percent sign.
+    return Text(safe(sentence(run.report)).replace(" %", "%"), style="bold")
+
+
+def _labelled(label: str, text: str) -> Text:
+    return Text(f"{label:<8}", style="dim").append(text, style="default")
