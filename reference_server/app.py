@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from reference_server.api import admin, calibrate, silence
+from reference_server.api import admin, calibrate, fault, silence
 from reference_server.api.anthropic import AnthropicSurface
 from reference_server.api.chat import serve
 from reference_server.api.errors import ApiError
@@ -40,6 +40,8 @@ _ROUTES: dict[str, tuple[str, Endpoint]] = {
     "/promptpath/clock": ("GET", admin.clock),
     "/promptpath/calibrate": ("GET", calibrate.calibrate),
     "/promptpath/silence": ("GET", silence.silence),
+    "/promptpath/fault/status": ("GET", fault.status),
+    "/promptpath/fault/break": ("GET", fault.break_off),
 }
 
 
@@ -68,15 +70,8 @@ class ReferenceApp:
     async def _handle(self, exchange: Exchange) -> None:
         method, endpoint = _ROUTES.get(exchange.path, ("", admin.not_found))
         try:
-            if (
-                method
-                and exchange.method != method
-                and (method, exchange.method)
-                != (
-                    "GET",
-                    "HEAD",
-                )
-            ):
+            asked = "GET" if exchange.method == "HEAD" else exchange.method
+            if method and asked != method:
                 await admin.wrong_method(exchange, method)
             else:
                 await endpoint(self._service, exchange)

@@ -10,7 +10,7 @@ from reference_server.api.events import EventStream
 from reference_server.api.fields import Fields
 from reference_server.engine.generation import FailureCode, Step
 
-_ROLES = frozenset({"user", "assistant"})
+_ROLES = ("user", "assistant")
 _KINDS = {
     401: "authentication_error",
     403: "permission_error",

@@ -74,7 +74,7 @@ def check_absent(fields: Fields, *names: str) -> None:
             raise ApiError(400, "unsupported_parameter", message, param=name)
 
 
-def messages(fields: Fields, roles: frozenset[str]) -> list[str]:
+def messages(fields: Fields, roles: tuple[str, ...]) -> list[str]:
     """The texts of `messages`, in order; only text content is understood."""
     value = fields.get("messages")
     if not isinstance(value, list) or not value:

@@ -11,7 +11,7 @@ from reference_server.api.events import EventStream
 from reference_server.api.fields import Fields
 from reference_server.engine.generation import FailureCode, Step
 
-_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _UNSUPPORTED = (
     *("tools", "functions", "stop", "logprobs", "top_logprobs", "audio", "modalities"),
     *("response_format", "prediction", "web_search_options"),

@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol):
         if self._first.startswith(_PREFACE):
             self._become(self._first, http2=True)
         elif not _PREFACE.startswith(self._first):
-            self._become(self._first, http2=False)
+            self._become(self._first, http2=not self._settings.http1)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The transport is closed, by either side."""

@@ -328,6 +328,8 @@ def _new_connection(settings: ListenSettings) -> h2.connection.H2Connection:
             SettingCodes.INITIAL_WINDOW_SIZE: settings.body_window_bytes,
         },
     )
+    # h2 would apply this only when the setting changes later.
+    connection.decoder.max_header_list_size = settings.max_head_bytes
     connection.initiate_connection()
     # The connection's window starts at 65,535 whatever SETTINGS say (RFC 9113 section 6.9.2).
     connection.increment_flow_control_window(4 * settings.body_window_bytes)

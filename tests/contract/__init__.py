@@ -1,0 +1,1 @@
+"""Both packages against the timing contract."""

@@ -1,0 +1,1 @@
+"""Twins of the files in `reference_server/`."""
