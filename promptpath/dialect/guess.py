@@ -40,17 +40,21 @@ def guess(frame: Frame, *, plain_text: bool) -> Meaning:
     payload = parse(frame.data)
     if isinstance(payload, dict):
         return _object(frame, payload)
-    if isinstance(payload, list | str | None) or not plain_text:
-        return unreadable(frame) if not isinstance(payload, list) else _other()
-    return _plain_text(frame)
+    if payload is None or isinstance(payload, list):
+        return Meaning(kind=EventKind.OTHER)
+    if isinstance(payload, str):
+        return _text(frame, payload)
+    if plain_text:
+        return _text(frame, frame.data.decode("utf-8", "replace"))
+    return unreadable(frame)
 
 
-def _plain_text(frame: Frame) -> Meaning:
+def _text(frame: Frame, text: str) -> Meaning:
+    """An event whose data is text and nothing else; its name may say that it is no answer."""
     if frame.type in ("ping", "heartbeat", "keepalive", "keep-alive"):
         return Meaning(kind=EventKind.PING)
-    if frame.type == "error" or frame.type in ("done", "end", "logs"):
+    if frame.type in ("error", "done", "end", "logs"):
         return unreadable(frame)
-    text = frame.data.decode("utf-8", "replace")
     kind = EventKind.TEXT if text else EventKind.OTHER
     return Meaning(kind=kind, text=text, detail={"guessed": True} if text else {})
 
@@ -106,7 +110,3 @@ def _finish(payload: dict[str, Json]) -> str | None:
             if found := as_str(holder.get(name)):
                 return found
     return None
-
-
-def _other() -> Meaning:
-    return Meaning(kind=EventKind.OTHER)

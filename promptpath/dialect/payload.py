@@ -93,10 +93,10 @@ def word(value: Json) -> str | None:
 
 def count(value: Json) -> int | None:
     """A whole number from 0 to 2^63-1, or None. A float that is whole counts (some gateways)."""
-    number_ = number(value)
-    if number_ is None or number_ != int(number_):
-        return None
-    return int(value) if isinstance(value, int) else int(number_)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if 0 <= value <= INT64_MAX else None
+    amount = number(value)
+    return int(amount) if amount is not None and amount == int(amount) else None
 
 
 def number(value: Json) -> float | None:

@@ -208,19 +208,18 @@ _NOTHING: Final = Reported()
 
 def body_timings(payload: dict[str, Json], *, final: bool) -> Reported:
     """The times and counts in one stream payload; `final`: it stands at the stream's end."""
-    if _HOLDERS.isdisjoint(payload):
+    held = {name for name in _HOLDERS.intersection(payload) if isinstance(payload[name], dict)}
+    if not held:
         return _NOTHING
     place = FINAL if final else CHUNK
     timings: list[Timing] = []
     taken: set[str] = set()
     for family in FAMILIES:
-        holder = at(payload, *family.path)
-        if isinstance(holder, dict):
+        if family.path[0] in held and isinstance(holder := at(payload, *family.path), dict):
             timings.extend(_family_times(family, holder, place, taken))
     counts: dict[str, int] = {}
     for path, name in COUNTS:
-        value = count(at(payload, *path))
-        if value is not None:
+        if path[0] in held and (value := count(at(payload, *path))) is not None:
             counts.setdefault(name, value)
     return Reported(tuple(timings), tuple(counts.items()))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from promptpath.dialect.tokens.ranks import O200K_TOKENS, unpack
@@ -75,6 +74,8 @@ class Vocabulary:
 @cache
 def o200k_base() -> Vocabulary:
     """The vocabulary of OpenAI's models since GPT-4o."""
+    from importlib import resources  # 8 ms that a start-up need not pay
+
     import tiktoken
 
     packed = resources.files(__package__).joinpath("data/o200k_base.xz").read_bytes()

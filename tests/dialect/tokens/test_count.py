@@ -1,0 +1,69 @@
+"""Tokens of texts and of the events of a stream."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from promptpath.dialect.tokens.count import Pieces, count_source, count_text
+from promptpath.dialect.tokens.vocabulary import o200k_base
+
+
+def counts(texts: list[str], limit: int = 1_000_000) -> list[int]:
+    pieces = Pieces(limit)
+    for row, text in enumerate(texts):
+        pieces.add(row, text)
+    found = list(pieces.counts(o200k_base()))
+    assert [row for row, _ in found] == list(range(len(texts)))
+    return [tokens for _, tokens in found]
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), max_size=20))
+def test_the_tokens_of_the_events_add_up_to_those_of_the_text(texts: list[str]) -> None:
+    assert sum(counts(texts)) == o200k_base().count("".join(texts))
+
+
+def test_one_token_an_event_is_counted_as_one_each() -> None:
+    assert counts(["Check", " the", " hold", " timer", "."]) == [1, 1, 1, 1, 1]
+
+
+def test_a_token_belongs_to_the_event_that_completed_it() -> None:
+    assert counts(["Ch", "eck the ", "hold"]) == [0, 2, 1]
+    assert o200k_base().count("Check the hold") == 3
+
+
+def test_a_character_cut_into_two_events_is_no_trouble() -> None:
+    assert sum(counts(["\U0001f468\u200d", "\U0001f469"])) == o200k_base().count(
+        "\U0001f468\u200d\U0001f469"
+    )
+
+
+def test_text_beyond_the_limit_is_estimated_at_the_rate_of_the_rest() -> None:
+    words = [" timer"] * 100
+    found = counts(words, limit=60)
+    assert found[:10] == [1] * 10
+    assert sum(found) == pytest.approx(100, abs=1)
+
+
+def test_without_any_counted_text_the_estimate_is_a_token_for_four_bytes() -> None:
+    assert sum(counts(["abcd"] * 10, limit=0)) == 10
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "model", "source"),
+    [
+        ("o200k_base", "gpt-4o-mini-2024-07-18", "o200k_base"),
+        ("o200k_base", "openai/gpt-oss-120b", "o200k_base"),
+        ("o200k_base", "o4-mini", "o200k_base"),
+        ("o200k_base", "gpt-4-0613", "estimate"),
+        ("o200k_base", "llama-3.1-8b", "estimate"),
+        ("o200k_base", None, "estimate"),
+        (None, "gpt-4o", "estimate"),
+    ],
+)
+def test_only_models_of_this_vocabulary_are_counted_not_estimated(
+    vocabulary: str | None, model: str | None, source: str
+) -> None:
+    assert count_source(vocabulary, model) == source
+    assert count_text("hello world", vocabulary, model).source == source
