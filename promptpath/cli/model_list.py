@@ -41,7 +41,7 @@ def choose_model(plan: Plan, dialect: Dialect | None) -> tuple[Plan, tuple[str, 
 def models_path(path: str) -> str | None:
     """The path of the list that belongs to a prompt's path: both vendors keep it beside them
     (/v1/chat/completions and /v1/messages -> /v1/models). None when there is no such place."""
-    match = re.fullmatch(r"(.*)/(?:chat/completions|completions|responses|messages)", path)
+    match = re.fullmatch(r"(.*?)/(?:chat/completions|completions|responses|messages)", path)
     return f"{match[1]}/models" if match else None
 
 

@@ -28,7 +28,7 @@ def parse_url(text: str) -> Target:
     scheme, found, _ = text.partition("://")
     if not found:
         raise UsageError(
-            f"no scheme in the URL {redact_url(text)!r}",
+            "no scheme in the URL",
             expected="http://... or https://...",
             hint=f"did you mean {redact_url('https://' + text.lstrip('/'))}",
         )
@@ -60,7 +60,7 @@ def _bad_port_or_host(text: str, error: ValueError) -> UsageError:
     if "ort" in str(error):  # "Port could not be cast ...", "Port out of range 0-65535"
         return UsageError("bad port in the URL", expected="a port from 1 to 65535")
     return UsageError(
-        f"bad address in the URL {redact_url(text)!r}",
+        "bad address in the URL",
         expected="a name, an IPv4 address or an IPv6 address in brackets",
         hint="for example https://[2001:db8::1]:8443/",
     )

@@ -34,7 +34,9 @@ def spread_lines(summary: Summary, glyphs: Glyphs) -> Iterator[Text]:
 def _more(name: str, found: list[Spread | None], heads: list[str]) -> list[str]:
     if heads == ["saved"]:
         cold, warm = found
-        return ["" if cold is None or warm is None else shown(name, cold.median - warm.median)]
+        if cold is None or warm is None or not name.endswith("_ms"):
+            return []
+        return [shown(name, cold.median - warm.median)]
     spread = found[0]
     if not heads or spread is None:
         return []
