@@ -62,7 +62,9 @@ async def dial(
             winner = await race.run(interleave(addresses))
             recorder.log.set_conn(span, winner.conn)
             recorder.end(span, winner.end_ns)
-            return _link(recorder, winner, stage)
+            link = _link(recorder, winner, stage)
+            race.taken = True
+            return link
         finally:
             race.close()
 
@@ -124,6 +126,8 @@ class _Race:
         self._open: list[_Attempt] = []
         self._failed: list[_Attempt] = []
         self._winner: _Attempt | None = None
+        self.taken = False
+        """Whether somebody else now closes the winner's socket."""
         self._next_ns: Ns = 0
 
     async def run(self, order: list[tuple[str, int]]) -> _Attempt:
@@ -210,7 +214,9 @@ class _Race:
             attempt.sock = None
 
     def close(self) -> None:
-        """Cancel what is still open. The winner's socket stays, unless the dial was cancelled."""
+        """Cancel what is still open, and close the winner's socket if nobody took it."""
+        if self._winner is not None and self._winner.sock is not None and not self.taken:
+            self._winner.sock.close()
         late = self._recorder.now_ns() >= self._deadline_ns
         while self._open:
             attempt = self._open.pop()

@@ -13,9 +13,9 @@ one after it. If the out-of-order queue was empty at B and nothing came out of o
 byte of the read came in a segment counted in (B, A]. So A - B = 1 proves that the read is one
 segment, and the kernel's stamp its arrival. What could break it, and why it does not:
 
-(a) The FIN is no data: a bare one moves no `data_segs_in`, one with payload moves it once. It
-    adds one to `bytes_received`, so no snapshot after it is settled, and only a read whose B lies
-    before it can be certified.
+(a) The FIN is no data and moves no `data_segs_in`, but the kernel appends a bare FIN to the data
+    that waits, and its stamp replaces theirs (measured). So a read is certified only if the
+    snapshot after it shows that no FIN has come.
 (b) A read of part of the queue (full buffer, urgent data, which also ends a read early) leaves an
     unsettled snapshot; B stays, and the next read counts these segments again. Errs on the safe
     side.
@@ -89,7 +89,10 @@ class SegmentLedger:
         return Held(
             segments=segments,
             ooo=after.rcv_ooopack,
-            one_segment=in_order and segments == 1 and 0 < size <= after.advmss_bytes,
+            one_segment=in_order
+            and segments == 1
+            and 0 < size <= after.advmss_bytes
+            and not after.fin_seen,
             in_order=in_order,
         )
 
