@@ -27,6 +27,7 @@ from promptpath.model.names import (
     SPAN_RESOLVE,
     SPAN_RESPONSE,
     SPAN_REUSE,
+    SPAN_SECOND,
     SPAN_UPLOAD,
 )
 from promptpath.model.rows import Span
@@ -46,7 +47,7 @@ _CRITICAL = {
     (Stage.WAIT, SPAN_RESPONSE),
 }
 """Everything else is part of one of these or lies off the critical path."""
-_ASIDE = frozenset({SPAN_QUERY, SPAN_REUSE})
+_ASIDE = frozenset({SPAN_QUERY, SPAN_REUSE, SPAN_SECOND})
 """Our own DNS queries and the second connection of the resumption check: nobody waits for them."""
 
 

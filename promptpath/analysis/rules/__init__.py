@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from promptpath.analysis.rules import (
+    intermediaries,
+    measurement,
+    names,
+    protocol,
+    server,
+    stream,
+    tls,
+    transport,
+)
 from promptpath.analysis.rules.base import Rule
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import Severity
 from promptpath.model.report import Finding
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (
+    *names.RULES,
+    *transport.RULES,
+    *tls.RULES,
+    *intermediaries.RULES,
+    *protocol.RULES,
+    *stream.RULES,
+    *server.RULES,
+    *measurement.RULES,
+)
 """All rules, by code."""
 
 _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}

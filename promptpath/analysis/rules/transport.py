@@ -1,0 +1,348 @@
+"""PP2xx: TCP, and what HTTP/2 flow control does to an upload."""
+
+from __future__ import annotations
+
+from promptpath.analysis.attempts import dials
+from promptpath.analysis.cadence import MIN_GAPS, PERCEIVED_NS
+from promptpath.analysis.facts import tcp_counter, whole
+from promptpath.analysis.rules.base import NO, Because, Rule, because
+from promptpath.analysis.rules.cause import failed
+from promptpath.analysis.stats import quantile
+from promptpath.analysis.view import Measured
+from promptpath.model.enums import Severity, Stage
+from promptpath.model.names import (
+    DNS_ADDRESSES,
+    HTTP_REQUEST,
+    MARK_WINDOW_STALL,
+    TCP_INFO,
+    TCP_PEER,
+)
+from promptpath.model.units import NS_PER_MS, NS_PER_S, Ns, format_bytes, format_duration
+
+SYN_RTO_NS = NS_PER_S
+"""RFC 6298, 2.1: the retransmission timer starts at 1 s (and doubles: 1, 3, 7 s)."""
+SYN_EARLY_NS = 10 * NS_PER_MS
+"""One tick at HZ=100: a timer of whole ticks set within a tick runs that much short of its
+length."""
+DELACK_LOW_NS, DELACK_HIGH_NS = 38 * NS_PER_MS, 46 * NS_PER_MS
+"""Linux' shortest delayed ACK is 40 ms (TCP_DELACK_MIN); measured: 40 to 44 ms as seen by a
+client."""
+INITIAL_WINDOW_SEGMENTS = 10
+"""RFC 6928: ten segments may leave before the first ACK."""
+DEFAULT_MSS_BYTES = 1460
+"""Ethernet's 1,500 less 40 (RFC 9293, 3.7.1), where the kernel does not say."""
+LOSS_SHARE = 0.01
+"""Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm" (1997): at
+1 % loss Reno carries 1.22 / sqrt(0.01) = 12 segments a round trip, no more than a fresh
+connection's first flight."""
+MAJORITY = 0.5
+"""More than everything else together."""
+NOTABLE_SHARE = 0.1
+"""The smallest share worth a line to a person; what it is of is always shown beside it."""
+
+
+def _ipv6_hidden(measured: Measured) -> Because:
+    peer = measured.facts.record(TCP_PEER)
+    addresses = measured.facts.last(DNS_ADDRESSES)
+    sixes = [a for a in addresses if isinstance(a, str) and ":" in a] if addresses else []
+    if peer.get("family") != "ipv4" or not sixes:
+        return NO
+    for dial in dials(measured.trace):
+        if dial.winner is None or dial.cost_ns <= 0:
+            continue
+        cost = format_duration(dial.cost_ns)
+        how = next((span.error for span in dial.losers if span.error), None)
+        said = f"IPv6 was tried first and IPv4 won: it cost {cost}"
+        spans = tuple(span.id for span in dial.losers)
+        return because(said + (f" ({how})" if how else ""), spans=spans, facts=(TCP_PEER,))
+    return NO
+
+
+def _syn_again(measured: Measured) -> Because:
+    """The attempt that won took a retransmission timer longer than the round trip."""
+    rtt = measured.rtt_ns
+    for dial in dials(measured.trace):
+        winner = dial.winner
+        took = winner.duration_ns if winner else None
+        if winner is None or took is None or winner.conn not in (None, measured.conn):
+            continue
+        if rtt is not None and took - rtt >= SYN_RTO_NS - SYN_EARLY_NS:
+            said = f"connecting took {format_duration(took)}, a round trip {format_duration(rtt)}"
+            return because(said, spans=(winner.id,), facts=(TCP_INFO,))
+    return NO
+
+
+def _sent_again(measured: Measured) -> Because:
+    count = tcp_counter(measured.facts, "total_retrans", measured.conn)
+    if not count:
+        return NO
+    return because(f"the kernel sent {count} segments again", facts=(TCP_INFO,))
+
+
+def _loss_inbound(measured: Measured) -> Because:
+    out_of_order = tcp_counter(measured.facts, "rcv_ooopack", measured.conn)
+    segments = tcp_counter(measured.facts, "data_segs_in", measured.conn)
+    if not out_of_order or not segments or out_of_order < LOSS_SHARE * segments:
+        return NO
+    return because(
+        f"{out_of_order} of {segments} data segments arrived out of order: ones before them were"
+        " lost or overtaken",
+        facts=(TCP_INFO,),
+    )
+
+
+def _delayed_ack(measured: Measured) -> Because:
+    """Most of the long gaps are 40 ms, which the round trip does not explain."""
+    rhythm = measured.rhythm
+    if rhythm is None or len(rhythm.gaps) < MIN_GAPS:
+        return NO
+    usual = quantile(sorted(rhythm.gaps), 0.5)
+    near_rtt = measured.rtt_ns is not None and measured.rtt_ns > DELACK_LOW_NS * 0.75
+    if usual > DELACK_LOW_NS / 2 or near_rtt:
+        return NO
+    long_gaps = [gap for gap in rhythm.gaps if gap > 1.5 * usual and gap > DELACK_LOW_NS / 2]
+    forty = [gap for gap in long_gaps if DELACK_LOW_NS <= gap <= DELACK_HIGH_NS]
+    if len(forty) < 3 or 2 * len(forty) < len(long_gaps):
+        return NO
+    return because(
+        f"{len(forty)} of {len(long_gaps)} long gaps last 38 to 46 ms, where the usual gap is"
+        f" {format_duration(round(usual))}"
+    )
+
+
+def _upload_bound(measured: Measured) -> Because:
+    legs = measured.breakdown.of(Stage.REQUEST)
+    upload = sum(leg.duration_ns for leg in legs)
+    sure = upload - sum(leg.error_ns for leg in legs)
+    size, whole_ns = request_bytes(measured), measured.trip_ns
+    matters = size > first_window_bytes(measured) or upload >= PERCEIVED_NS
+    if not matters or sure <= (measured.rtt_ns or 0) or upload < NOTABLE_SHARE * whole_ns:
+        return NO
+    return because(
+        f"the upload of {format_bytes(size)} took {format_duration(upload)},"
+        f" {100 * upload / whole_ns:.0f} % of the time to the first token",
+        facts=(HTTP_REQUEST,),
+    )
+
+
+def first_window_bytes(measured: Measured) -> int:
+    """What may leave on a fresh connection before the first ACK."""
+    mss = tcp_counter(measured.facts, "snd_mss_bytes", measured.conn) or DEFAULT_MSS_BYTES
+    return INITIAL_WINDOW_SEGMENTS * mss
+
+
+def request_bytes(measured: Measured) -> int:
+    """Bytes of the last request, head and body."""
+    record = measured.facts.record(HTTP_REQUEST)
+    return (whole(record.get("head_bytes")) or 0) + (whole(record.get("body_bytes")) or 0)
+
+
+def _initial_window(measured: Measured) -> Because:
+    """A cold upload larger than the first flight waits for ACKs: 1 round trip a doubling."""
+    window, size = first_window_bytes(measured), request_bytes(measured)
+    if measured.warm or size <= window or not measured.rtt_ns:
+        return NO
+    flights = 1
+    while window * (2**flights - 1) < size:
+        flights += 1
+    cost: Ns = (flights - 1) * measured.rtt_ns
+    if measured.breakdown.total_ns(Stage.REQUEST) < cost / 2:
+        return NO
+    return because(
+        f"{format_bytes(size)} on a fresh connection need {flights} flights from a first window of"
+        f" {format_bytes(window)}: about {format_duration(cost)} of waiting for ACKs",
+        facts=(HTTP_REQUEST, TCP_INFO),
+    )
+
+
+def _window_stall(measured: Measured) -> Because:
+    begun: list[Ns] = []
+    total, count = 0, 0
+    for mark in measured.trace.marks_of(MARK_WINDOW_STALL):
+        if mark.detail.get("state") == "begin":
+            begun.append(mark.at_ns)
+            count += 1
+        elif begun:
+            total += mark.at_ns - begun.pop()
+    if not count:
+        return NO
+    lasted = f" for {format_duration(total)}" if total else ""
+    return because(f"the upload waited {count} times for the peer's window{lasted}")
+
+
+def _path_dominates(measured: Measured) -> Because:
+    breakdown = measured.breakdown
+    setup = breakdown.total_ns(Stage.DNS, Stage.TCP, Stage.TLS, Stage.QUIC, Stage.REQUEST)
+    wait = breakdown.final_wait
+    if measured.ttft_ns is None or wait is None or not measured.rtt_ns:
+        return NO
+    if measured.ttft_ns < PERCEIVED_NS:
+        return NO
+    path = setup + min(measured.rtt_ns, wait.duration_ns)
+    errors = sum(leg.error_ns for leg in breakdown.legs if leg.stage is not Stage.FINISH)
+    if path - errors <= MAJORITY * measured.ttft_ns:
+        return NO
+    return because(
+        f"name, connection, upload and one round trip are {format_duration(path)} of the"
+        f" {format_duration(measured.ttft_ns)} to the first token (round trip"
+        f" {format_duration(measured.rtt_ns)})",
+        facts=(TCP_INFO,),
+    )
+
+
+def _refused(measured: Measured) -> Because:
+    return failed(measured, Stage.TCP, "refused")
+
+
+def _unanswered(measured: Measured) -> Because:
+    return failed(measured, Stage.TCP, "connect-timeout")
+
+
+def _unreachable(measured: Measured) -> Because:
+    return failed(measured, Stage.TCP, but=("refused", "connect-timeout"))
+
+
+RULES = (
+    Rule(
+        code="PP201",
+        title="IPv6 does not work, happy eyeballs hides it",
+        severity=Severity.WARNING,
+        asks="Does every connection first lose time on a family that does not work?",
+        decided="The name has an IPv6 address, an earlier attempt lost and IPv4 won. The cost is"
+        " the start of the winner less that of the first attempt: 250 ms by RFC 8305, section 5,"
+        " where nothing answers.",
+        advice="Fix the IPv6 path (route, firewall, the server's listener) or withdraw the AAAA"
+        " record. -4 avoids it here; clients without happy eyeballs wait for their connect"
+        " time-out.",
+        is_not="Not a slow server: it did not see these attempts.",
+        condition=_ipv6_hidden,
+    ),
+    Rule(
+        code="PP202",
+        title="The connection is refused",
+        severity=Severity.ERROR,
+        asks="Does anything listen there?",
+        decided="The SYN was answered with RST (ECONNREFUSED).",
+        advice="Check the port, and that the server runs and listens on this address.",
+        is_not="Not a firewall that drops: that gives no answer at all (PP203).",
+        condition=_refused,
+    ),
+    Rule(
+        code="PP203",
+        title="The connection attempt is not answered",
+        severity=Severity.ERROR,
+        asks="Do SYN packets, or their answers, get lost?",
+        decided="No address answered within --connect-timeout.",
+        advice="A firewall that drops, a route that leads nowhere, or a dead host. Try from"
+        " another network.",
+        is_not="Not a closed port: that is refused at once (PP202).",
+        condition=_unanswered,
+    ),
+    Rule(
+        code="PP204",
+        title="The address cannot be reached",
+        severity=Severity.ERROR,
+        asks="Does the network, or this machine, refuse the connection?",
+        decided="The connection attempt ended with a reset, an ICMP error or a local error.",
+        advice="See the error's words: no route, prohibited by a router, or denied by this"
+        " machine's policy.",
+        is_not="Not a slow server.",
+        condition=_unreachable,
+    ),
+    Rule(
+        code="PP205",
+        title="The SYN was sent again",
+        severity=Severity.WARNING,
+        asks="Did the connection wait for a retransmission timer?",
+        decided="The winning attempt took at least 1 s longer than the round trip: the initial"
+        " retransmission timer (RFC 6298, 2.1); further ones follow at 3 and 7 s.",
+        advice="A SYN or its answer was lost: look for loss, a full accept queue or SYN limiting"
+        " at the server. Repeat to see whether it was chance.",
+        is_not="Not a long path: the round trip itself is short.",
+        condition=_syn_again,
+    ),
+    Rule(
+        code="PP206",
+        title="Segments of the request were lost",
+        severity=Severity.INFO,
+        asks="Did our own sending need retransmissions?",
+        decided="TCP_INFO's total_retrans is above 0 on this connection.",
+        advice="One costs a round trip or more. Many mean loss on the way to the server, or a"
+        " path MTU that a firewall hides.",
+        is_not="Not loss on the way back: see PP207.",
+        condition=_sent_again,
+    ),
+    Rule(
+        code="PP207",
+        title="Segments of the answer were lost or overtaken",
+        severity=Severity.WARNING,
+        asks="Is the stream's unevenness loss rather than a slow model?",
+        decided="At least 1 % of the data segments arrived out of order (TCP_INFO rcv_ooopack"
+        " over data_segs_in): where loss-based congestion control is held to about 12 segments a"
+        " round trip (Mathis et al. 1997; RFC 5681).",
+        advice="Look for a lossy link (Wi-Fi, an overfull queue, a bad cable). Gaps of one to"
+        " two and a half round trips in the stream are its doing.",
+        is_not="Not a proxy that holds events: those arrive in order.",
+        condition=_loss_inbound,
+    ),
+    Rule(
+        code="PP208",
+        title="40 ms gaps: Nagle's algorithm meets delayed ACKs",
+        severity=Severity.WARNING,
+        asks="Does the sender wait for ACKs that the receiver delays?",
+        decided="At least 3, and at least half, of the long gaps last 38 to 46 ms while the"
+        " usual gap and the round trip are shorter. 40 ms is Linux' shortest delayed ACK;"
+        " measured at a client: 40 to 44 ms. Nagle: RFC 896; delayed ACK: RFC 1122, 4.2.3.2.",
+        advice="Set TCP_NODELAY at the server or proxy that writes small pieces, or write each"
+        " event at once.",
+        is_not="Not a slow model: its gaps do not cluster at 40 ms.",
+        condition=_delayed_ack,
+    ),
+    Rule(
+        code="PP209",
+        title="The upload takes a large part of the time to the first token",
+        severity=Severity.WARNING,
+        asks="Is the prompt slow to send rather than slow to answer?",
+        decided="First to last request byte on the wire is longer than one round trip and at"
+        " least a tenth of the time to the first token, and the request does not fit into the"
+        " first 10 segments (RFC 6928) or takes 0.1 s, what a person perceives (Miller 1968).",
+        advice="Send less (images, history), keep the connection warm, or use a nearer front end.",
+        is_not="Not prefill: the server had not yet got the prompt.",
+        condition=_upload_bound,
+    ),
+    Rule(
+        code="PP210",
+        title="The request is larger than the first congestion window",
+        severity=Severity.INFO,
+        asks="Did slow start make the upload wait for round trips?",
+        decided="Head and body exceed 10 segments (RFC 6928) on a fresh connection, and the"
+        " upload took at least half of the round trips this predicts.",
+        advice="A warm connection has a larger window; or send less.",
+        is_not="Not a proxy: this is TCP's slow start (RFC 5681, 3.1).",
+        condition=_initial_window,
+    ),
+    Rule(
+        code="PP211",
+        title="The upload waited for the peer's HTTP/2 window",
+        severity=Severity.WARNING,
+        asks="Did flow control, not the network, stop the upload?",
+        decided="Request bytes were left and the stream's or connection's window was 0 (RFC"
+        " 9113, 5.2).",
+        advice="Raise the server's or proxy's initial window (65,535 bytes by default, RFC 9113,"
+        " 6.9.2).",
+        is_not="Not loss, and not a slow link.",
+        condition=_window_stall,
+    ),
+    Rule(
+        code="PP212",
+        title="The path takes most of the time to the first token",
+        severity=Severity.INFO,
+        asks="Is distance, not the server, what one waits for?",
+        decided="Name, connection, upload and one round trip exceed half of the time to the"
+        " first visible token, errors deducted, and that time is at least 0.1 s, what a person"
+        " perceives (Miller 1968).",
+        advice="Reuse connections (--warm shows the gain), use a nearer region, or resume TLS.",
+        is_not="Not a slow model.",
+        condition=_path_dominates,
+    ),
+)
