@@ -78,8 +78,9 @@ class Certificates:
     """For a client that is asked for one."""
 
 
-def make_certificates(directory: Path) -> Certificates:
-    """Make everything in `directory` (tens of milliseconds: the keys are P-256)."""
+def make_certificates(directory: Path, *, extra_names: tuple[str, ...] = ()) -> Certificates:
+    """Make everything in `directory` (tens of milliseconds: the keys are P-256). `extra_names` join
+    LOOPBACK_NAMES."""
     now = datetime.datetime.now(datetime.UTC)
     authority, stranger = trustme.CA(), trustme.CA()
     authority.cert_pem.write_to_path(str(directory / "ca.pem"))
@@ -92,7 +93,9 @@ def make_certificates(directory: Path) -> Certificates:
         ends: datetime.datetime = now + 30 * _DAY,
         signer: trustme.CA = authority,
     ) -> Leaf:
-        made = signer.issue_cert(*(identities or LOOPBACK_NAMES), not_before=begins, not_after=ends)
+        made = signer.issue_cert(
+            *(identities or LOOPBACK_NAMES + extra_names), not_before=begins, not_after=ends
+        )
         chain = directory / f"{name}.pem"
         chain.write_bytes(b"".join(pem.bytes() for pem in made.cert_chain_pems))
         key = directory / f"{name}.key"
