@@ -10,6 +10,7 @@ import ssl
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from reference_server.app import create_app
 from reference_server.certificates import write_certificates
 from reference_server.listen.server import Listener, tls_context
 from reference_server.options import Options
+
+_ORPHAN_GRACE_S = 1.0
+"""Grace when standard input ends: who started this process has left, or wants it gone. A choice."""
 
 
 class LaunchError(Exception):
@@ -58,38 +62,41 @@ async def _serve(options: Options, tls: ssl.SSLContext | None, ca: Path | None) 
     except OSError as error:
         where = f"{settings.listen.host} port {settings.listen.port}"
         raise LaunchError(f"cannot listen on {where}: {error.strerror or error}") from error
-    stop = _stop_event(options.stop_with_stdin)
+    stop = _stop_future(options)
     _announce(options, listener.port, ca)
-    await stop.wait()
-    await listener.stop()
+    grace_s = await stop
+    await listener.stop(grace_s)
     await app.close()
 
 
-def _stop_event(with_stdin: bool) -> asyncio.Event:
-    """Set by the first signal; a second one ends the process the hard way."""
-    stop = asyncio.Event()
+def _stop_future(options: Options) -> asyncio.Future[float]:
+    """Done when a stop is asked for, with the grace in seconds; a second signal ends it all."""
     loop = asyncio.get_running_loop()
+    stop: asyncio.Future[float] = loop.create_future()
 
-    def asked() -> None:
-        stop.set()
+    def asked(grace_s: float) -> None:
+        if not stop.done():
+            stop.set_result(grace_s)
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(each)
 
     for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, asked)
-    if with_stdin:
-        watch = threading.Thread(target=_watch_stdin, args=(loop, stop), daemon=True)
+        loop.add_signal_handler(each, asked, options.settings.listen.grace_s)
+    if options.stop_with_stdin:
+        watch = threading.Thread(
+            target=_watch_stdin, args=(loop, lambda: asked(_ORPHAN_GRACE_S)), daemon=True
+        )
         watch.start()
     return stop
 
 
-def _watch_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+def _watch_stdin(loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> None:
     """Read standard input to its end; a thread, since a file or /dev/null cannot be polled."""
     with suppress(OSError):
         while os.read(0, 4096):
             pass
     with suppress(RuntimeError):  # The loop has ended already.
-        loop.call_soon_threadsafe(stop.set)
+        loop.call_soon_threadsafe(ended)
 
 
 def _announce(options: Options, port: int, ca: Path | None) -> None:

@@ -76,14 +76,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m reference_server",
         description="The reference LLM server with the paced engine.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     _add_listen(parser)
     _add_engine(parser)
     add = parser.add_argument
     add("--announce", action="store_true", help="print one JSON line on stdout when listening")
     add("--stop-with-stdin", action="store_true", help="stop when standard input is closed")
-    add("--send-log", metavar="FILE", help="append NDJSON about each event sent")
+    add("--send-log", metavar="FILE", help="append a line of JSON for each event sent")
     add("--api-key-env", metavar="NAME", help="variable with the one key that may call")
     return parser
 
@@ -91,11 +90,14 @@ def _parser() -> argparse.ArgumentParser:
 def _add_listen(parser: argparse.ArgumentParser) -> None:
     defaults = ListenSettings()
     add = parser.add_argument
-    add("--host", default=defaults.host, help="address to listen on")
+    add("--host", default=defaults.host, help="address to listen on (%(default)s)")
     add("--port", type=_count(0, 65535), default=defaults.port, help="0 takes a free port")
     tls = parser.add_mutually_exclusive_group()
     tls.add_argument(
-        "--tls", choices=("self", "off"), default="self", help="self: a throw-away CA for this run"
+        "--tls",
+        choices=("self", "off"),
+        default="self",
+        help="self (the default): a throw-away CA for this run",
     )
     tls.add_argument(
         "--clear-text", dest="tls", action="store_const", const="off", help="same as --tls off"
@@ -106,26 +108,73 @@ def _add_listen(parser: argparse.ArgumentParser) -> None:
     version = parser.add_mutually_exclusive_group()
     version.add_argument("--http1-only", action="store_true", help="do not offer HTTP/2")
     version.add_argument("--http2-only", action="store_true", help="do not offer HTTP/1.1")
-    add("--grace-s", type=_number(0, 3600), default=defaults.grace_s, help="time to end streams")
+    add(
+        "--grace-s",
+        type=_number(0, 3600),
+        default=defaults.grace_s,
+        help="seconds that running streams get at a stop (%(default)s)",
+    )
 
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
     pace, engine, service = PaceSettings(), EngineSettings(), ServiceSettings()
     add = parser.add_argument
     ms = _number(0, 3_600_000)
-    add("--model", default=service.model, help="the model's name")
-    add("--base-ms", type=ms, default=pace.base_ms, help="prefill time of an empty prompt")
-    add("--prefill-ms-per-token", type=ms, default=pace.prefill_ms_per_token, help="added to it")
-    add("--itl-ms", type=ms, default=pace.itl_ms, help="time between two tokens (steps)")
-    add("--jitter", type=_number(0, 1), default=pace.jitter, help="0.1 changes waits by +-10 %%")
-    add("--seed", type=int, default=pace.seed, help="of the jitter")
-    add("--tokens-per-step", type=_count(1, 1000), default=pace.tokens_per_step, help="per event")
+    add("--model", default=service.model, help="the model's name (%(default)s)")
+    add(
+        "--base-ms",
+        type=ms,
+        default=pace.base_ms,
+        help="prefill time of an empty prompt (%(default)s)",
+    )
+    add(
+        "--prefill-ms-per-token",
+        type=ms,
+        default=pace.prefill_ms_per_token,
+        help="added for each prompt token (%(default)s)",
+    )
+    add(
+        "--itl-ms", type=ms, default=pace.itl_ms, help="time between two decode steps (%(default)s)"
+    )
+    add(
+        "--jitter",
+        type=_number(0, 1),
+        default=pace.jitter,
+        help="0.1 changes each wait by up to 10 %% (%(default)s)",
+    )
+    add("--seed", type=int, default=pace.seed, help="seed of the jitter (%(default)s)")
+    add(
+        "--tokens-per-step",
+        type=_count(1, 1000),
+        default=pace.tokens_per_step,
+        help="tokens that a step gives, one event a step (%(default)s)",
+    )
     add("--answer-tokens", type=_count(1, 10**9), help="end the answer after so many tokens")
-    add("--text", type=_text, default=pace.text, help="the answer, repeated")
-    add("--slots", type=_count(1, 100_000), default=engine.slots, help="requests that run at once")
-    add("--queue-limit", type=_count(0, 10**6), default=engine.queue_limit, help="that may wait")
-    add("--queue-timeout-ms", type=ms, default=engine.queue_timeout_ms, help="longest wait")
-    add("--keepalive-s", type=_number(0.01, 3600), default=service.keepalive_s, help="ping after")
+    add("--text", type=_text, default=pace.text, help="what it says, repeated until the limit")
+    add(
+        "--slots",
+        type=_count(1, 100_000),
+        default=engine.slots,
+        help="requests that run at once (%(default)s)",
+    )
+    add(
+        "--queue-limit",
+        type=_count(0, 10**6),
+        default=engine.queue_limit,
+        help="requests that may wait, one more is a 429 (%(default)s)",
+    )
+    add(
+        "--queue-timeout-ms",
+        type=ms,
+        default=engine.queue_timeout_ms,
+        help="longest wait for a slot (%(default)s)",
+    )
+    add(
+        "--keepalive-s",
+        type=_number(0.01, 3600),
+        default=service.keepalive_s,
+        help="a ping or comment after so long without an event (%(default)s)",
+    )
 
 
 def _count(low: int, high: int) -> Any:

@@ -79,6 +79,17 @@ def test_it_stops_cleanly_and_leaves_no_file(how: str) -> None:
         assert not folder.exists()
 
 
+def test_it_does_not_outlive_its_starter_for_a_stream_that_is_still_open() -> None:
+    with server("--grace-s", "60") as running, running.client() as client:
+        path = "/promptpath/silence?silence_ms=600000"
+        with client.stream("GET", path) as answer:
+            next(answer.iter_raw())
+            assert running.process.stdin is not None
+            running.process.stdin.close()
+            assert running.ended()[0] == 0
+    assert not Path(running.announced["ca"]).exists()
+
+
 def test_without_the_option_a_closed_standard_input_means_nothing() -> None:
     command = [*COMMAND, "--announce", "--clear-text"]
     pipe = subprocess.PIPE
