@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 from promptpath.dialect.base import Ask, Meaning, Usage
-from promptpath.dialect.payload import as_dict, as_str, count, parse, word
+from promptpath.dialect.payload import as_dict, as_str, count, encode, parse, word
 from promptpath.dialect.reading import error_meaning, extras, plain, unreadable
-from promptpath.dialect.server_timings import REQUEST_HEADER
 from promptpath.model.enums import EventKind
 from promptpath.model.plan import Plan
 from promptpath.model.rows import Json
@@ -54,14 +51,12 @@ class Anthropic:
             "messages": [{"role": "user", "content": plan.prompt}],
             "stream": True,
         }
-        headers: list[tuple[str, str]] = [
+        headers = (
             ("content-type", "application/json"),
             ("accept", "text/event-stream, application/json"),
             ("anthropic-version", VERSION),
-        ]
-        if plan.server_timing:
-            headers.append(REQUEST_HEADER)
-        return Ask(method="POST", headers=tuple(headers), body=msgspec.json.encode(body))
+        )
+        return Ask(method="POST", headers=headers, body=encode(body))
 
     def key_headers(self, key: str) -> Headers:
         """`x-api-key`."""
@@ -98,7 +93,7 @@ class AnthropicReader:
             case "content_block_delta":
                 return _delta(payload)
             case "ping":
-                return Meaning(kind=EventKind.PING)
+                return Meaning(kind=EventKind.PING, **extras(payload, final=False))
             case "message_start":
                 return _start(payload)
             case "content_block_start":

@@ -17,6 +17,7 @@ from promptpath.dialect.payload import NotJson, parse
 from promptpath.dialect.registry import DIALECTS
 from promptpath.model.rows import Json
 from promptpath.wire.frame import Frame, FrameKind, Framer
+from promptpath.wire.ndjson import NdjsonFramer
 from promptpath.wire.sse import SseFramer
 
 SURE: Final = 0.5
@@ -77,8 +78,6 @@ def framer_for(framing: Framing) -> Framer | None:
     if framing is Framing.SSE:
         return SseFramer()
     if framing is Framing.NDJSON:
-        from promptpath.wire.ndjson import NdjsonFramer
-
         return NdjsonFramer()
     return None
 

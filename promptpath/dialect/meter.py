@@ -12,7 +12,7 @@ from typing import NamedTuple
 from promptpath.dialect.base import Dialect, Meaning, StreamError, Timing, Usage
 from promptpath.dialect.detect import Detector, Framing
 from promptpath.dialect.failures import json_error
-from promptpath.dialect.tokens.count import Count, Pieces, count_source
+from promptpath.dialect.tokens.count import ESTIMATE, USAGE, Count, Pieces, count_source, count_text
 from promptpath.dialect.tokens.vocabulary import o200k_base
 from promptpath.model import names
 from promptpath.model.enums import CONTENT_KINDS, EventKind, FactSource
@@ -213,9 +213,16 @@ class StreamMeter:
             total, any_content = total + tokens, True
         return Count(total, self._count_source()) if any_content else None
 
+    def prompt_tokens(self, prompt: str) -> Count | None:
+        """The tokens of the prompt: what `usage` says (all of the input, the chat template
+        included), else counted; None for no prompt and no usage. Loads the vocabulary."""
+        if self.usage is not None and self.usage.input_tokens is not None:
+            return Count(self.usage.input_tokens, USAGE)
+        return count_text(prompt, self.dialect.vocabulary, self.model) if prompt else None
+
     def _count_source(self) -> str:
         if not all(pieces.whole for pieces in self._pieces.values()):
-            return "estimate"
+            return ESTIMATE
         return count_source(self.dialect.vocabulary, self.model)
 
     def finish_facts(self, end_ns: Ns | None, counted: Count | None = None) -> list[Known]:

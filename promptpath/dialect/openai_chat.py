@@ -12,13 +12,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-import msgspec
-
 from promptpath.dialect.base import Ask, Meaning, StreamError
 from promptpath.dialect.failures import ERROR_BESIDE_CHOICES, error_object
-from promptpath.dialect.payload import as_dict, as_list, as_str, parse, word
+from promptpath.dialect.payload import as_dict, as_list, as_str, encode, parse, word
 from promptpath.dialect.reading import Parts, error_meaning, extras, plain, unreadable, usage_of
-from promptpath.dialect.server_timings import REQUEST_HEADER
 from promptpath.model.enums import EventKind
 from promptpath.model.plan import Plan
 from promptpath.model.rows import Json
@@ -57,13 +54,11 @@ class OpenAIChat:
             "stream_options": {"include_usage": True},
             limit: plan.max_tokens,
         }
-        headers: list[tuple[str, str]] = [
+        headers = (
             ("content-type", "application/json"),
             ("accept", "text/event-stream, application/json"),
-        ]
-        if plan.server_timing:
-            headers.append(REQUEST_HEADER)
-        return Ask(method="POST", headers=tuple(headers), body=msgspec.json.encode(body))
+        )
+        return Ask(method="POST", headers=headers, body=encode(body))
 
     def key_headers(self, key: str) -> Headers:
         """`Authorization: Bearer`."""
@@ -183,7 +178,7 @@ def _delta(delta: dict[str, Json], parts: Parts) -> None:
     for function in (*calls, as_dict(delta.get("function_call"))):
         arguments = function.get("arguments")
         if isinstance(arguments, dict):  # Ollama and others send the whole object
-            arguments = msgspec.json.encode(arguments).decode()
+            arguments = encode(arguments).decode()
         if as_str(function.get("name")) or as_str(arguments):
             parts.add(EventKind.TOOL, as_str(arguments))
 

@@ -48,6 +48,12 @@ def parse(data: bytes) -> Json | NotJson:
         return NOT_JSON
 
 
+def encode(value: Json) -> bytes:
+    """A JSON value as bytes; lone surrogates (bytes of a command line that were no UTF-8) become
+    U+FFFD."""
+    return msgspec.json.encode(_scrub(value))
+
+
 def parse_prefix(text: str) -> Json | NotJson:
     """The JSON value that `text` begins with, whatever follows it, or NOT_JSON."""
     try:

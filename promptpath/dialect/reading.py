@@ -49,16 +49,15 @@ def unreadable(frame: Frame) -> Meaning:
 def error_meaning(frame: Frame, payload: dict[str, Json]) -> Meaning | None:
     """The error this payload is (`event: error`, an `error` member, `type` or `object` "error"),
     else None."""
+    inner, shape = payload.get("error"), DATA_ERROR
     if frame.type == "error" or payload.get("type") == "error":
-        shape = EVENT_ERROR if frame.type == "error" else DATA_ERROR
-        return Meaning(
-            kind=EventKind.ERROR, error=error_object(payload.get("error") or payload, shape)
-        )
-    if payload.get("error"):
-        return Meaning(kind=EventKind.ERROR, error=error_object(payload["error"], DATA_ERROR))
-    if payload.get("object") == "error":
-        return Meaning(kind=EventKind.ERROR, error=error_object(payload, DATA_ERROR))
-    return None
+        inner, shape = inner or payload, EVENT_ERROR if frame.type == "error" else DATA_ERROR
+    elif payload.get("object") == "error":
+        inner = inner or payload
+    if not inner:
+        return None
+    error = error_object(inner, shape)
+    return Meaning(kind=EventKind.ERROR, error=error, **extras(payload, final=True))
 
 
 def usage_of(usage: Json) -> Usage | None:

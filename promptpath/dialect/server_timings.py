@@ -17,9 +17,6 @@ from promptpath.dialect.payload import INT64_MAX, at, count, number
 from promptpath.model.rows import Json
 from promptpath.model.units import NS_PER_MS, NS_PER_S
 
-REQUEST_HEADER: Final = ("x-promptpath-timing", "1")
-"""Asks a server for the timing contract (docs/contract/timing.md); others ignore it."""
-
 CHUNK: Final = "chunk"
 FINAL: Final = "final"
 HEADER: Final = "header"
@@ -44,6 +41,8 @@ FAMILIES: Final[tuple[Family, ...]] = (
         NS_PER_MS,
         (
             ("auth_ms", "auth"),
+            ("read_ms", "other"),
+            ("validate_ms", "other"),
             ("limits_ms", "limits"),
             ("session_ms", "session"),
             ("tokenize_ms", "tokenize"),

@@ -14,6 +14,7 @@ from promptpath.dialect.anthropic import ANTHROPIC
 from promptpath.dialect.detect import Framing
 from promptpath.dialect.meter import MAX_ERRORS, MAX_FOREIGN_BYTES, StreamMeter
 from promptpath.dialect.openai_chat import OPENAI_CHAT
+from promptpath.dialect.tokens.count import Count
 from promptpath.model import names
 from promptpath.model.codec import encode
 from promptpath.model.enums import EventKind
@@ -75,6 +76,15 @@ def test_a_vocabulary_nobody_knows_is_an_estimate_and_says_so() -> None:
         row.append_to(log)
     counted = meter.write_tokens(log)
     assert counted is not None and counted.source == "estimate"
+
+
+def test_the_prompt_has_the_tokens_that_usage_says_else_those_counted() -> None:
+    prompt = "Why does my BGP session keep flapping?"
+    meter = StreamMeter(Framing.SSE, SSE, forced=OPENAI_CHAT)
+    assert meter.prompt_tokens("") is None
+    assert meter.prompt_tokens(prompt) == Count(10, "estimate")
+    meter.feed(event({"choices": [], "usage": {"prompt_tokens": 17}}))
+    assert meter.prompt_tokens(prompt) == Count(17, "usage")
 
 
 def test_the_facts_are_json_and_name_what_the_stream_said() -> None:

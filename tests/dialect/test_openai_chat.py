@@ -33,6 +33,11 @@ def test_a_prompt_is_asked_as_a_stream_with_usage() -> None:
     assert "model" not in body_for(None)
 
 
+def test_a_prompt_of_broken_bytes_is_asked_all_the_same() -> None:
+    plan = Plan(target=TARGET, prompt="caf\udce9")
+    assert json.loads(OPENAI_CHAT.ask(plan).body)["messages"][0]["content"] == "caf\ufffd"
+
+
 @pytest.mark.parametrize(
     ("model", "limit"),
     [
@@ -49,13 +54,6 @@ def test_a_prompt_is_asked_as_a_stream_with_usage() -> None:
 def test_reasoning_models_are_limited_by_the_field_they_accept(model: str, limit: str) -> None:
     assert body_for(model)[limit] == 7
     assert len({"max_tokens", "max_completion_tokens"} & set(body_for(model))) == 1
-
-
-def test_the_timing_contract_is_asked_for_unless_the_plan_says_no() -> None:
-    asked = OPENAI_CHAT.ask(Plan(target=TARGET))
-    assert ("x-promptpath-timing", "1") in asked.headers
-    quiet = OPENAI_CHAT.ask(Plan(target=TARGET, server_timing=False))
-    assert "x-promptpath-timing" not in dict(quiet.headers)
 
 
 def test_the_key_goes_where_the_vendor_wants_it() -> None:
