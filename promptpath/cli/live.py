@@ -19,7 +19,8 @@ from rich.live import Live
 from rich.text import Text
 
 from promptpath.cli.live_model import LiveHop, LiveRun
-from promptpath.export.terminal.style import STAGE_STYLES, UNICODE, share
+from promptpath.export.figures import share
+from promptpath.export.terminal.style import STAGE_STYLES, UNICODE
 from promptpath.export.terminal.waterfall import columns, place
 from promptpath.model.enums import Stage
 from promptpath.model.units import NS_PER_S, Ns, format_duration, to_ms

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from promptpath.analysis.sentence import sentence
 from promptpath.export import digest
+from promptpath.export.figures import TITLES, cell, metric_names, share
 from promptpath.export.reproduce import command, omissions
-from promptpath.export.spreads import TITLES, cell, metric_names
 from promptpath.model.document import Document, Run
 from promptpath.model.enums import FactSource
 from promptpath.model.plan import PlanRecord
@@ -19,17 +19,20 @@ from promptpath.model.redact import printable
 from promptpath.model.report import Finding, Report, Summary
 from promptpath.model.units import format_ms
 
-_SPECIAL = re.compile(r"[\\`*_{}\[\]#!|~<>&@]|:(?=//)|(?<=www)\.|^[-+]|^(?:\d+)[.)]", re.IGNORECASE)
+_SPECIAL = re.compile(
+    r"[\\`*_{}\[\]#!|~<>&@]|:(?=//)|(?<=www)\.|^[-+]|^\d+[.)](?=\s|$)", re.IGNORECASE
+)
 """What Markdown, GitHub's autolinks and mentions, or HTML would read as more than text."""
-_ENTITIES = {
+_REPLACED = {
     "<": "&lt;",
     ">": "&gt;",
     "&": "&amp;",
-    "@": "&#64;",
+    "@": "`@`",
     ":": "&#58;",
     ".": "&#46;",
 }
-"""Where a backslash is not enough: autolinks are found before it is looked at."""
+"""Where a backslash is not enough: autolinks are found in the raw text, and mentions in the
+rendered one, where only code is left alone."""
 
 
 def write(document: Document) -> Iterator[bytes]:
@@ -45,7 +48,7 @@ def escape(text: str) -> str:
 
 def _escape_match(match: re.Match[str]) -> str:
     found = match[0]
-    return _ENTITIES.get(found) or f"{found[:-1]}\\{found[-1]}"
+    return _REPLACED.get(found) or f"{found[:-1]}\\{found[-1]}"
 
 
 def code(text: str) -> str:
@@ -97,7 +100,7 @@ def _hops(report: Report) -> Iterator[str]:
     whole = report.latency.e2e_ms
     for hop in report.hops:
         name = escape(hop.title) if hop.within is None else f"&nbsp;&nbsp;{escape(hop.title)}"
-        part = f"{100 * hop.duration_ms / whole:.0f} %" if whole > 0 else ""
+        part = escape(share(hop.duration_ms, whole))
         source = "" if hop.source is FactSource.OBSERVED else hop.source.value
         drivers = escape("; ".join(hop.drivers))
         times = f"{format_ms(hop.duration_ms)} | {format_ms(hop.error_ms)}"

@@ -68,11 +68,13 @@ def _to_text(renderable: RenderableType, width: int, color: bool) -> str:
 def _parts(document: Document, glyphs: Glyphs, width: int) -> Iterator[RenderableType]:
     shown = _shown(document.runs)
     for number, run in shown:
+        if number != shown[0][0]:
+            yield Text()
         if len(document.runs) > 1:
             yield Text(f"run {number} of {len(document.runs)}", style="bold")
         yield from _run(run, document.plan, glyphs, width)
-        yield Text()
     if len(document.runs) > 1:
+        yield Text()
         yield from spread_lines(document.summary, glyphs)
 
 
@@ -85,14 +87,14 @@ def _shown(runs: tuple[Run, ...]) -> list[tuple[int, Run]]:
 
 
 def _run(run: Run, plan: PlanRecord, glyphs: Glyphs, width: int) -> Iterator[RenderableType]:
-    yield from header_lines(run.trace, plan)
+    yield from header_lines(run.trace, plan, width)
     if run.report.hops:
         yield Text()
         yield from waterfall(run.report, glyphs, width)
     details = [
-        *cadence_lines(run.report, glyphs),
-        *server_line(run.report),
-        *instrument_line(run.report, glyphs),
+        *cadence_lines(run.report, width),
+        *server_line(run.report, width),
+        *instrument_line(run.report, glyphs, width),
     ]
     if details:
         yield Text()

@@ -10,49 +10,48 @@ from rich.text import Text
 
 from promptpath.analysis.sentence import sentence
 from promptpath.export import digest
-from promptpath.export.terminal.style import SEVERITY_STYLES, Glyphs, duration, safe
+from promptpath.export.terminal.style import SEVERITY_STYLES, Glyphs, duration, hanging, safe
 from promptpath.model.document import Run
 from promptpath.model.plan import PlanRecord
 from promptpath.model.report import Finding, Quantiles, Report
 from promptpath.model.trace import Trace
 
 
-def header_lines(trace: Trace, plan: PlanRecord) -> Iterator[Text]:
+def header_lines(trace: Trace, plan: PlanRecord, width: int) -> Iterator[Text]:
     """The request, the connection, the conversation, what a vendor's support asks for."""
     yield Text(safe(f"{plan.method} {plan.url}"), style="bold")
     for line in (digest.connection(trace), digest.conversation(trace)):
         if line:
-            yield Text(f"  {line}")
+            yield hanging(line, width, first="  ")
     # The address stands in the connection's line already.
     known = [line for line in digest.identity(trace) if line.label != "address"]
-    yield Text("  " + ", ".join(f"{line.label} {line.value}" for line in known), style="dim")
+    words = ", ".join(f"{line.label} {line.value}" for line in known)
+    yield hanging(words, width, first="  ", style="dim")
     for line in digest.failure(trace):
-        yield Text(f"  {line}", style="red")
+        yield hanging(line, width, first="  ", style="red")
 
 
-def cadence_lines(report: Report, glyphs: Glyphs) -> Iterator[Text]:
+def cadence_lines(report: Report, width: int) -> Iterator[Text]:
     """The rhythm of the stream: how many tokens, in how many pieces, how evenly."""
     cadence = report.cadence
     if cadence is None or not cadence.events:
         return
     words = [_tokens(cadence.output_tokens, cadence.token_source), f"{cadence.events} events"]
     if cadence.tokens_per_event is not None:
-        words.append(f"{cadence.tokens_per_event:.2g} tokens an event")
+        per_event = cadence.tokens_per_event
+        words.append("one token an event" if per_event == 1 else f"{per_event:.3g} tokens an event")
     if cadence.tokens_per_s is not None:
         words.append(f"{cadence.tokens_per_s:.4g} tokens/s")
-    yield _labelled("stream", ", ".join(word for word in words if word))
-    gaps = [
-        f"{name} {_quantiles(values)}"
-        for name, values in (("per token", cadence.itl_ms), ("per event", cadence.inter_event_ms))
-        if values is not None
-    ]
-    for gap in gaps:
-        yield _labelled("gap", gap)
+    yield _labelled("stream", ", ".join(word for word in words if word), width)
+    if cadence.itl_ms is not None:
+        yield _labelled("a token", _quantiles(cadence.itl_ms), width)
+    if cadence.inter_event_ms not in (None, cadence.itl_ms):
+        yield _labelled("an event", _quantiles(cadence.inter_event_ms), width)
     if cadence.stalls:
         longest = max(stall.duration_ms for stall in cadence.stalls)
         count = len(cadence.stalls)
         word = "stall" if count == 1 else "stalls"
-        yield _labelled(word, f"{count}, the longest {duration(longest)}")
+        yield _labelled(word, f"{count}, the longest {duration(longest)}", width)
 
 
 def _tokens(count: int | None, source: str | None) -> str:
@@ -61,7 +60,9 @@ def _tokens(count: int | None, source: str | None) -> str:
     return f"{count} tokens ({safe(source)})" if source else f"{count} tokens"
 
 
-def _quantiles(values: Quantiles) -> str:
+def _quantiles(values: Quantiles | None) -> str:
+    if values is None:
+        return "-"
     parts = (
         f"{name} {duration(value)}"
         for name, value in (
@@ -74,7 +75,7 @@ def _quantiles(values: Quantiles) -> str:
     return ", ".join(parts)
 
 
-def server_line(report: Report) -> Iterator[Text]:
+def server_line(report: Report, width: int) -> Iterator[Text]:
     """What the far side says of its own time."""
     server = report.server
     parts = [
@@ -94,10 +95,10 @@ def server_line(report: Report) -> Iterator[Text]:
         parts.append(f"{server.cached_tokens} prompt tokens cached")
     if parts:
         sources = f" ({safe(', '.join(server.sources))})" if server.sources else ""
-        yield _labelled("server", f"says {', '.join(parts)}{sources}")
+        yield _labelled("server", f"says {', '.join(parts)}{sources}", width)
 
 
-def instrument_line(report: Report, glyphs: Glyphs) -> Iterator[Text]:
+def instrument_line(report: Report, glyphs: Glyphs, width: int) -> Iterator[Text]:
     """How well this was measured."""
     instrument = report.instrument
     words = [f"{instrument.clock.value} clock"]
@@ -106,7 +107,7 @@ def instrument_line(report: Report, glyphs: Glyphs) -> Iterator[Text]:
     if instrument.error_us is not None:
         errors = instrument.error_us
         words.append(f"{glyphs.plus_minus}{errors.p50:.3g} us p50, {errors.p99:.3g} us p99")
-    yield _labelled("clock", ", ".join(words))
+    yield _labelled("clock", ", ".join(words), width)
 
 
 def findings(found: Sequence[Finding], glyphs: Glyphs, width: int) -> Iterator[RenderableType]:
@@ -127,5 +128,5 @@ def verdict(run: Run) -> Text:
     return Text(safe(sentence(run.report)).replace(" %", "%"), style="bold")
 
 
-def _labelled(label: str, text: str) -> Text:
-    return Text(f"{label:<8}", style="dim").append(text, style="default")
+def _labelled(label: str, text: str, width: int) -> Text:
+    return hanging(text, width, first=f"{label:<9}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.cells import set_cell_size
 from rich.text import Text
 
-from promptpath.export.spreads import TITLES, metric_names, shown
+from promptpath.export.figures import TITLES, metric_names, shown
 from promptpath.export.terminal.style import Glyphs, safe
 from promptpath.model.report import Spread, Summary
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
+
+from rich.text import Text
 
 from promptpath.model.enums import Severity, Stage
 from promptpath.model.redact import printable
@@ -53,9 +56,8 @@ def duration(duration_ms: float | None) -> str:
     return "-" if duration_ms is None else format_ms(duration_ms)
 
 
-def share(part_ms: float, whole_ms: float) -> str:
-    """Percent of the whole, rounded: "61%", "<1%"; blank when there is no whole."""
-    if whole_ms <= 0:
-        return ""
-    percent = 100 * part_ms / whole_ms
-    return "<1%" if 0 < percent < 1 else f"{percent:.0f}%"
+def hanging(text: str, width: int, *, first: str, style: str = "") -> Text:
+    """Text wrapped to the width, its further lines indented as deep as `first` is long."""
+    lines = textwrap.wrap(text, width - len(first), break_on_hyphens=False) or [""]
+    indent = "\n" + " " * len(first)
+    return Text(first, style=style or "dim").append(indent.join(lines), style=style or "default")

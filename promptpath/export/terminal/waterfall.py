@@ -10,7 +10,8 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from promptpath.export.terminal.style import STAGE_STYLES, Glyphs, duration, safe, share
+from promptpath.export.figures import share
+from promptpath.export.terminal.style import STAGE_STYLES, Glyphs, duration, safe
 from promptpath.model.enums import FactSource, Stage
 from promptpath.model.report import Hop, Report
 

@@ -1,4 +1,4 @@
-"""Several runs side by side, as cells of a table: for the terminal and for Markdown."""
+"""Numbers as words and as cells of a table, the same in the terminal and in Markdown."""
 
 from __future__ import annotations
 
@@ -45,3 +45,11 @@ def cell(metric: str, spread: Spread | None, plus_minus: str) -> str:
     if spread.count > 2:
         text += f" ({shown(metric, spread.min)} .. {shown(metric, spread.max)})"
     return text
+
+
+def share(part_ms: float, whole_ms: float) -> str:
+    """Percent of the whole, rounded: "61%", "<1%"; blank when there is no whole."""
+    if whole_ms <= 0:
+        return ""
+    percent = 100 * part_ms / whole_ms
+    return "<1%" if 0 < percent < 1 else f"{percent:.0f}%"
