@@ -207,9 +207,16 @@ def _extension(certificate: x509.Certificate, kind: type[Any]) -> Any:
     """The extension's value; None when absent or unreadable."""
     from cryptography import x509
 
+    unreadable = (
+        ValueError,
+        TypeError,
+        x509.ExtensionNotFound,
+        x509.DuplicateExtension,
+        x509.UnsupportedGeneralNameType,
+    )
     try:
         return certificate.extensions.get_extension_for_class(kind).value
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension):
+    except unreadable:
         return None
 
 
@@ -263,7 +270,7 @@ def _load(der: bytes) -> x509.Certificate | None:
             # These are parsed when first asked for; asked for here, they cannot fail later.
             _ = (certificate.subject, certificate.issuer, certificate.serial_number)
             _ = (certificate.not_valid_before_utc, certificate.not_valid_after_utc)
-        except ValueError:
+        except (ValueError, TypeError, x509.InvalidVersion):
             return None
     return certificate
 

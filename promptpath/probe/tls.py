@@ -159,6 +159,8 @@ class TlsLink:
                 self._take(item)
             self._flush()
             self._note_flights()
+            if self._done and self._clear is not None:
+                self._clear.finish(sent=True)
             if self._closed is not None and not self._done:
                 fault = self._records.fault
                 if fault is not None:
@@ -172,7 +174,7 @@ class TlsLink:
             return
         self._done = True
         if self._clear is not None:
-            self._clear.done = True
+            self._clear.finish(sent=False)
 
     def _conclude(self, error: ssl.SSLError | None) -> None:
         """Record what the handshake showed, however it ended."""
@@ -272,7 +274,7 @@ class TlsLink:
         data = self._outgoing.read()
         if not data and mark is None:
             return
-        if self._clear is not None and not self._done:
+        if self._clear is not None:
             for record in self._sent_records.feed(data, self._recorder.clock.user_stamp()):
                 self._clear.record(record, sent=True)
         if not self.observer.has_unsent:

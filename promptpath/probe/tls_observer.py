@@ -244,15 +244,19 @@ class ClearMessages:
         self._observer = observer
         self._assemblers = {True: MessageAssembler(), False: MessageAssembler()}
         self._encrypted = {True: False, False: False}
-        self.done = False
-        """The handshake is over: records are no handshake messages any more."""
+        self._over = {True: False, False: False}
+
+    def finish(self, *, sent: bool) -> None:
+        """The handshake is over in this direction: its records are no messages any more."""
+        self._over[sent] = True
 
     def record(self, record: TlsRecord, *, sent: bool) -> None:
         """One record of either direction, in order."""
         observer = self._observer
-        if self.done or self._encrypted[sent] or record.content_type == APPLICATION_DATA:
-            if not self.done:
-                observer.encrypted(sent, len(record.data))
+        if self._over[sent]:
+            return
+        if self._encrypted[sent] or record.content_type == APPLICATION_DATA:
+            observer.encrypted(sent, len(record.data))
         elif record.content_type == HANDSHAKE:
             for message in self._assemblers[sent].feed(record.fragment):
                 observer.message(sent, HANDSHAKE, message)

@@ -75,8 +75,8 @@ def test_a_tls13_handshake_marks_every_message_in_order(certs: Certificates) -> 
         ("sent", "ChangeCipherSpec"),
         ("sent", "Finished"),
     ]
-    times = [mark.at_ns for mark in client.marks()]
-    assert times == sorted(times)
+    # On loopback the answer may arrive before the sending call returns: compare the intervals.
+    assert all(a.lo_ns <= b.hi_ns for a, b in pairwise(client.marks()))
     (span,) = [span for span in client.recorder.log.spans if span.name == "handshake"]
     assert (span.stage, span.outcome, span.conn) == (Stage.TLS, Outcome.OK, 1)
     finished = client.marks()[8]
