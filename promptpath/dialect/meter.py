@@ -29,6 +29,9 @@ MAX_ERRORS = 8
 """Errors kept of one stream: one says why, more only repeat it."""
 _KEPT_CHARS = 300
 """Far-side words in a fact (names.STREAM_ERROR)."""
+_LOOKED_AT_CHARS = 4_000
+"""How much of such words is searched for secrets before they are cut: a secret that begins among
+those kept ends here."""
 _COLUMN_MAX = 2**32 - 1
 """The log's columns for sizes are unsigned 32-bit."""
 
@@ -275,7 +278,7 @@ class StreamMeter:
             yield names.SERVER_COUNT, {"name": name, "value": number}, FactSource.REPORTED
 
     def _clean(self, text: str) -> str:
-        return redact_text(text, secrets=self._secrets, limit=_KEPT_CHARS)
+        return redact_text(text[:_LOOKED_AT_CHARS], secrets=self._secrets, limit=_KEPT_CHARS)
 
     def _without_secrets(self, text: str) -> str:
         for secret in self._secrets:
