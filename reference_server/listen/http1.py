@@ -144,6 +144,8 @@ class Http1Connection:
             await self._app(scope, receive, self._send)
             if self._h11.our_state is h11.SEND_RESPONSE:
                 self._refuse(408 if body.timed_out else 500)
+            # Only what the client took may be followed by a close; else its end could be lost.
+            await self._gate.wait()
         except ClientGone:
             self._transport.abort()
         except Exception:

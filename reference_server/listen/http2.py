@@ -194,6 +194,8 @@ class Http2Connection:
         code = ErrorCodes.INTERNAL_ERROR
         try:
             await self._app(scope, stream.body.receive, send)
+            # Only what the client took may be followed by a close; else its end could be lost.
+            await self._gate.wait()
         except ClientGone:
             code = ErrorCodes.CANCEL
         except Exception:

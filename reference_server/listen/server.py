@@ -10,10 +10,6 @@ from reference_server.clock import Now, monotonic_ns
 from reference_server.listen.connection import Connection
 from reference_server.settings import ListenSettings
 
-_TLS_SHUTDOWN_S = 1.0
-"""How long a closed connection waits for the client's close_notify; asyncio's own 30 s would hold
-up a stop. RFC 8446 section 6.1 lets a side close without it."""
-
 
 class Listener:
     """Accepts connections for an ASGI application from `start` to `stop`."""
@@ -51,7 +47,6 @@ class Listener:
             self._settings.port,
             backlog=511,  # nginx's
             ssl=self._tls,
-            ssl_shutdown_timeout=None if self._tls is None else _TLS_SHUTDOWN_S,
         )
 
     async def stop(self, grace_s: float | None = None) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+import socket
 import ssl
 from typing import Any
 
 import httpx
 import pytest
 
+from reference_server.clock import monotonic_ns
+from reference_server.settings import PaceSettings, ServiceSettings, Settings
 from tests.peers.certs import Certificates
-from tests.reference_server.harness import in_loop, raw_exchange, serving
+from tests.reference_server.harness import chat, in_loop, raw_exchange, serving
 
 CLOSING = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -45,6 +50,43 @@ async def test_alpn_chooses_what_both_speak(
 ) -> None:
     async with serving(leaf=certs.good, **listen) as served:
         assert await _alpn(served.port, certs, offered) == chosen
+
+
+@in_loop
+async def test_under_tls_too_a_client_that_does_not_read_stops_the_stamps(
+    certs: Certificates,
+) -> None:
+    flood = Settings(
+        pace=PaceSettings(base_ms=0, itl_ms=0, tokens_per_step=2000),
+        service=ServiceSettings(max_output_tokens=10**8),
+    )
+    context = ssl.create_default_context(cafile=str(certs.ca))
+    async with serving(settings=flood, leaf=certs.good) as served:
+        # Small kernel buffers on both sides; the accepted socket inherits the listening one's.
+        assert served.listener._server is not None
+        listening = served.listener._server.sockets[0]
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", served.port))
+        reader, writer = await asyncio.open_connection(
+            sock=sock, ssl=context, server_hostname="localhost", limit=100_000
+        )
+        body = json.dumps(chat(max_tokens=400_000)).encode()
+        head = f"Host: x\r\nX-Promptpath-Timing: 1\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(f"POST /v1/chat/completions HTTP/1.1\r\n{head}".encode() + body)
+        await reader.read(1)
+        await asyncio.sleep(0.1)
+        resumed_ns = monotonic_ns()
+        got = bytearray()
+        while b"[DONE]" not in got[-40:]:
+            got += await reader.read(1_000_000)
+        stamps = list(map(int, re.findall(rb'"sent_ns":(\d+)', got)))
+        assert len(stamps) == 200 + 2
+        # About 10 kB an event: the buffers on the way hold some 50 of them at most.
+        assert sum(stamp > resumed_ns for stamp in stamps) > 100
+        writer.close()
 
 
 @pytest.mark.parametrize("http2", [False, True])
