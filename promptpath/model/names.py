@@ -221,4 +221,7 @@ SPAN_RESPONSE: Final = "response"
 """wait: last request byte on the wire to the end of the response; the head, events and arrivals of
 the response belong to it."""
 SPAN_REUSE: Final = "resumption"
-"""tls: the second connection of --resume, off the critical path."""
+"""tls: the handshake of the second connection that offers the first one's session; off the critical
+path."""
+SPAN_SECOND: Final = "second-connection"
+"""tls: the whole second connection, its dial and SPAN_REUSE inside; off the critical path."""

@@ -4,20 +4,19 @@ whether a second connection resumes, token counts."""
 from __future__ import annotations
 
 import asyncio
-import ssl
 from contextlib import suppress
 
 from promptpath.errors import MeasureError
 from promptpath.model.enums import Stage
-from promptpath.model.names import DNS_ADDRESSES, DNS_HOST, DNS_SOURCE, SPAN_REUSE
+from promptpath.model.names import DNS_ADDRESSES, DNS_HOST, DNS_SOURCE, SPAN_SECOND, TCP_PEER
 from promptpath.model.plan import Plan
 from promptpath.model.rows import Json
 from promptpath.model.units import NS_PER_S
-from promptpath.probe.connect import ALPN_OFFERS, Connection
+from promptpath.probe.connect import Connection
 from promptpath.probe.dial import dial
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.response import ResponseReader
-from promptpath.probe.tls import handshake
+from promptpath.probe.tls_resumption import resume_check
 
 RESUME_NS = 5 * NS_PER_S
 """Budget of the second connection: the first one just worked, so more than the 3 s of a lost SYN
@@ -66,46 +65,26 @@ async def _try_resumption(
     does that handshake take?"""
     if not plan.resume or plan.proxy is not None or connection is None or connection.tls is None:
         return
-    session = connection.tls.session
-    addresses = facts.get(DNS_ADDRESSES)
-    if session is None or not addresses:
+    if connection.tls.session is None:
+        await resume_check(recorder, None, connection.tls, deadline_ns=recorder.now_ns())
         return
-    with suppress(MeasureError), recorder.span(Stage.TLS, SPAN_REUSE) as span:
-        await _second_handshake(recorder, plan, connection, session, tuple(addresses), span)
-
-
-async def _second_handshake(
-    recorder: Recorder,
-    plan: Plan,
-    connection: Connection,
-    session: ssl.SSLSession,
-    addresses: tuple[str, ...],
-    span: int,
-) -> None:
-    deadline_ns = recorder.now_ns() + RESUME_NS
-    link = await dial(
-        recorder,
-        [(address, connection.target.port) for address in addresses],
-        deadline_ns=deadline_ns,
-        source=plan.source_address,
-        interface=plan.interface,
-        parent=span,
-    )
-    try:
-        tls = await handshake(
+    peer = facts.get(TCP_PEER)
+    if not isinstance(peer, dict):
+        return
+    with suppress(MeasureError), recorder.span(Stage.TLS, SPAN_SECOND) as span:
+        deadline_ns = recorder.now_ns() + RESUME_NS
+        link = await dial(
             recorder,
-            link,
-            host=connection.target.host,
-            sni=plan.sni,
-            alpn=ALPN_OFFERS[plan.http],
-            ca_file=plan.ca_file,
-            insecure=plan.insecure,
-            keylog_file=plan.keylog_file,
-            session=session,
+            [(peer["address"], peer["port"])],
             deadline_ns=deadline_ns,
+            source=plan.source_address,
+            interface=plan.interface,
             parent=span,
         )
-    except BaseException:
-        link.abort()
-        raise
-    await tls.close()
+        try:
+            await resume_check(
+                recorder, link, connection.tls, deadline_ns=deadline_ns, parent=span
+            )
+        except BaseException:
+            link.abort()
+            raise

@@ -10,12 +10,14 @@ from promptpath.model.enums import Stage
 from promptpath.model.names import TCP_INFO
 from promptpath.model.plan import HttpChoice, Plan, ProxyKind, Target
 from promptpath.model.units import Ns
+from promptpath.probe import tls_context
 from promptpath.probe.dial import dial
 from promptpath.probe.link import Link
 from promptpath.probe.proxy import dial_proxy, open_tunnel, record_proxy
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.resolve import resolve
 from promptpath.probe.tls import TlsLink, handshake
+from promptpath.probe.tls_context import TlsSettings
 from promptpath.wire.h1 import H1Connection
 from promptpath.wire.h2 import H2Connection
 from promptpath.wire.http import HttpConnection
@@ -43,6 +45,16 @@ class Connection:
     def conn(self) -> int:
         """Its number in the trace."""
         return self.link.conn
+
+
+def prepare_tls(plan: Plan) -> None:
+    """Load the trust store before t0: it takes tens of milliseconds. Raises UsageError."""
+    proxy = plan.proxy
+    if plan.target.scheme == "https" or (proxy is not None and proxy.kind is ProxyKind.HTTPS):
+        files = (plan.ca_file, plan.insecure, plan.keylog_file)
+        tls_context.prepare(TlsSettings(*files, named=plan.sni != ""))
+        if proxy is not None and proxy.kind is ProxyKind.HTTPS:
+            tls_context.prepare(TlsSettings(*files))
 
 
 async def open_connection(recorder: Recorder, plan: Plan, deadline_ns: Ns) -> Connection:

@@ -216,6 +216,11 @@ class PrefixedLink:
         self._first: Chunk | None = first
         self.conn = link.conn
 
+    def rebind(self, recorder: Recorder) -> None:
+        """As the link below."""
+        self._link.rebind(recorder)
+        self.conn = self._link.conn
+
     def write(self, data: bytes, mark: str | None = None) -> None:
         """As the link below."""
         self._link.write(data, mark)

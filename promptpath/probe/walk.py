@@ -23,7 +23,7 @@ from promptpath.model.units import Ns
 from promptpath.model.urls import parse_url
 from promptpath.probe.aftermath import explain_run
 from promptpath.probe.clock import RunClock
-from promptpath.probe.connect import Connection, open_connection, snapshot
+from promptpath.probe.connect import Connection, open_connection, prepare_tls, snapshot
 from promptpath.probe.exchange import Exchange, LimitReached
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.response import ResponseReader
@@ -42,6 +42,7 @@ async def walk(
     """Each run's trace as it is complete: `repeat` cold runs, each followed by a warm one on the
     same connection with `warm`. Ends early when `stop` is set. Never raises for what the far side
     does."""
+    prepare_tls(plan)
     index = 0
     for _ in range(plan.repeat):
         carried: Connection | None = None
@@ -76,10 +77,9 @@ class _Run:
         self._plan = plan
         self._kind = kind
         self._index = index
-        self._clock = clock.restarted()
-        self._recorder = Recorder(self._clock, secrets=secrets)
-        for observer in watch(index, kind, self._clock):
-            self._recorder.log.observe(observer)
+        self._watch = watch
+        self._clock = clock
+        self._recorder = Recorder(clock, secrets=secrets)
         self._connection: Connection | None = None
         self._reader: ResponseReader | None = None
         self._truncated: str | None = None
@@ -88,16 +88,27 @@ class _Run:
         self, carried: Connection | None, stop: asyncio.Event
     ) -> tuple[Trace, Connection | None]:
         """The trace, and the connection if another request can go over it."""
-        reused = carried is not None
-        self._connection = carried
-        self._recorder.observed(RUN, {"kind": self._kind, "index": self._index, "reused": reused})
         async with _quiet():
+            self._begin(carried)
             await self._until_stopped(stop)
         if not stop.is_set():
             await self._aftermath(stop)
         kept = await self._keep_connection()
         trace = Trace(clock=self._clock.info(), log=self._recorder.log, truncated=self._truncated)
         return trace, kept
+
+    def _begin(self, carried: Connection | None) -> None:
+        """From here on time counts."""
+        self._clock = self._clock.restarted()
+        self._recorder = Recorder(self._clock, secrets=self._recorder.secrets)
+        for observer in self._watch(self._index, self._kind, self._clock):
+            self._recorder.log.observe(observer)
+        if carried is not None:
+            carried.link.rebind(self._recorder)
+        self._connection = carried
+        self._recorder.observed(
+            RUN, {"kind": self._kind, "index": self._index, "reused": carried is not None}
+        )
 
     async def _until_stopped(self, stop: asyncio.Event) -> None:
         work = asyncio.create_task(self._critical_path())
