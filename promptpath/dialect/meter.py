@@ -12,7 +12,16 @@ from typing import NamedTuple
 from promptpath.dialect.base import Dialect, Meaning, StreamError, Timing, Usage
 from promptpath.dialect.detect import Detector, Framing
 from promptpath.dialect.failures import json_error
-from promptpath.dialect.tokens.count import ESTIMATE, USAGE, Count, Pieces, count_source, count_text
+from promptpath.dialect.tokens.count import (
+    COUNTED,
+    ESTIMATE,
+    USAGE,
+    Count,
+    Pieces,
+    correct,
+    count_source,
+    count_text,
+)
 from promptpath.dialect.tokens.vocabulary import o200k_base
 from promptpath.model import names
 from promptpath.model.enums import CONTENT_KINDS, EventKind, FactSource
@@ -198,23 +207,36 @@ class StreamMeter:
 
     # -- after the end ---------------------------------------------------------------------------
 
-    def token_counts(self) -> Iterator[tuple[int, int]]:
-        """(event row number, tokens) of every event with content. Loads the vocabulary."""
+    def token_counts(self) -> list[tuple[int, int]]:
+        """(event row number, tokens) of every event with content, as counted. Loads the
+        vocabulary."""
         totals: dict[int, int] = {}
         for pieces in self._pieces.values():
             for row, tokens in pieces.counts(o200k_base()):
                 totals[row] = totals.get(row, 0) + tokens
-        yield from sorted(totals.items())
+        return sorted(totals.items())
 
     def write_tokens(self, log: EventLog, first_row: int = 0) -> Count | None:
-        """Count all content, note the tokens of each event in the log (whose event number
-        `first_row` is this stream's first) and return the sum; None for a stream without
-        content."""
-        total, any_content = 0, False
-        for row, tokens in self.token_counts():
+        """Count all content and note the tokens of each event in the log, where this stream's first
+        event has number `first_row`. The result is our own count, whatever `usage` says; None for a
+        stream without content."""
+        counted = self.token_counts()
+        if not counted:
+            return None
+        source, per_event = self._count_source(), COUNTED
+        events = counted
+        if source == ESTIMATE:
+            events, per_event = correct(counted, self._streamed_usage())
+        for row, tokens in events:
             log.set_event_tokens(first_row + row, tokens)
-            total, any_content = total + tokens, True
-        return Count(total, self._count_source()) if any_content else None
+        return Count(sum(tokens for _, tokens in counted), source, per_event)
+
+    def _streamed_usage(self) -> int | None:
+        """Output tokens by `usage` without reasoning that was not sent."""
+        if self.usage is None or self.usage.output_tokens is None:
+            return None
+        hidden = 0 if EventKind.REASONING in self.chars else self.usage.reasoning_tokens or 0
+        return self.usage.output_tokens - hidden
 
     def prompt_tokens(self, prompt: str) -> Count | None:
         """The tokens of the prompt: what `usage` says (all of the input, the chat template
@@ -251,8 +273,7 @@ class StreamMeter:
         }
         yield names.STREAM_END, end, FactSource.OBSERVED
         if counted is not None:
-            tokens: dict[str, Json] = {"counted": counted.tokens, "source": counted.source}
-            yield names.OUTPUT_TOKENS, tokens, FactSource.INFERRED
+            yield names.OUTPUT_TOKENS, count_value(counted), FactSource.INFERRED
 
     def _reported(self) -> Iterator[Known]:
         for key, text in (
@@ -298,6 +319,15 @@ def error_value(error: StreamError, secrets: tuple[str, ...] = ()) -> dict[str, 
         "type": clean(error.type),
         "message": clean(error.message) or "",
         "shape": error.shape,
+    }
+
+
+def count_value(counted: Count) -> dict[str, Json]:
+    """Our own count as names.OUTPUT_TOKENS has it."""
+    return {
+        "counted": counted.tokens,
+        "source": counted.source,
+        "per_event": counted.per_event,
     }
 
 

@@ -142,7 +142,9 @@ snapshot wins."""
 PROMPT_TOKENS: Final = "prompt.tokens"
 """{"count", "source": usage | o200k_base | estimate}."""
 OUTPUT_TOKENS: Final = "output.tokens"
-"""{"counted", "source": o200k_base | estimate}: what the tool counted itself over all content."""
+"""{"counted", "source": o200k_base | estimate, "per_event": counted | one-each | scaled}: what the
+tool counted itself over all content; how the tokens of single events were had
+(docs/commands/tokens.md)."""
 
 # --- what the far side reports about itself -------------------------------------------------------
 SERVER_TIMING: Final = "server.timing"
@@ -190,8 +192,8 @@ MARK_RESET: Final = "reset"
 """detail {"code", "direction"}."""
 MARK_TRAILERS: Final = "trailers"
 MARK_FRAMING_CONFLICT: Final = "framing-conflict"
-"""Transfer-Encoding and Content-Length both given (RFC 9112, 6.1: possible request smuggling); detail
-{"fields": [str], "kept": chunked}."""
+"""Transfer-Encoding and Content-Length both given (RFC 9112, 6.1: possible request smuggling);
+detail {"fields": [str], "kept": chunked}."""
 MARK_EXCESS_BYTES: Final = "excess-bytes"
 """Bytes after the end of the last response that answer no request; detail {"bytes"}."""
 MARK_MESSAGE_END: Final = "message-end"

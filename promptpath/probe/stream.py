@@ -6,7 +6,7 @@ from __future__ import annotations
 from promptpath.dialect.base import Dialect
 from promptpath.dialect.detect import Framing, framer_for, framing_of
 from promptpath.dialect.failures import error_body
-from promptpath.dialect.meter import StreamMeter
+from promptpath.dialect.meter import StreamMeter, count_value
 from promptpath.dialect.registry import by_name, by_url
 from promptpath.model.enums import CONTENT_KINDS, FactSource, Layer
 from promptpath.model.names import (
@@ -95,7 +95,7 @@ class BodyReader:
             return
         counted = self.meter.write_tokens(self._recorder.log, self._first_row)
         if counted is not None:
-            value = {"counted": counted.tokens, "source": counted.source}
+            value = count_value(counted)
             self._recorder.log.add_fact(OUTPUT_TOKENS, value, FactSource.INFERRED, self._span)
 
     # -- inside ----------------------------------------------------------------------------------

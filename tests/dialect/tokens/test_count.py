@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from promptpath.dialect.tokens.count import Pieces, count_source, count_text
+from promptpath.dialect.tokens.count import Pieces, correct, count_source, count_text
 from promptpath.dialect.tokens.vocabulary import o200k_base
 
 
@@ -67,3 +67,37 @@ def test_only_models_of_this_vocabulary_are_counted_not_estimated(
 ) -> None:
     assert count_source(vocabulary, model) == source
     assert count_text("hello world", vocabulary, model).source == source
+
+
+def corrected(estimates: list[int], usage: int | None) -> tuple[list[int], str]:
+    events, how = correct(list(enumerate(estimates)), usage)
+    assert [row for row, _ in events] == list(range(len(estimates)))
+    return [tokens for _, tokens in events], how
+
+
+def test_a_stream_of_one_token_an_event_is_seen_as_one() -> None:
+    assert corrected([1, 2, 1, 0, 1, 1, 1, 1], 8) == ([1] * 8, "one-each")
+    assert corrected([1, 1, 1, 1, 1, 2], 9) == ([1] * 6, "one-each")  # 3 tokens without text
+
+
+def test_events_of_several_tokens_are_scaled_to_the_sum_that_usage_says() -> None:
+    assert corrected([10, 20, 10], 50) == ([12, 26, 12], "scaled")
+    assert corrected([2, 3], 4) == ([2, 2], "scaled")
+
+
+def test_usage_that_is_missing_or_about_something_else_changes_nothing() -> None:
+    for usage in (None, 0, 10**15, 2):
+        assert corrected([10, 20, 10], usage) == ([10, 20, 10], "counted")
+    assert corrected([], 5) == ([], "counted")
+    assert corrected([0, 0], 1) == ([0, 0], "counted")
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.floats(0.5, 2.0))
+def test_scaled_events_add_up_to_usage_and_none_is_negative(
+    estimates: list[int], factor: float
+) -> None:
+    usage = round(sum(estimates) * factor)
+    events, how = corrected(estimates, usage)
+    assert min(events) >= 0
+    if how == "scaled":
+        assert sum(events) == usage
