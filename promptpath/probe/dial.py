@@ -313,9 +313,12 @@ def bind(sock: socket.socket, source: str | None, interface: str | None) -> None
 
 def socket_address(address: str, port: int) -> tuple[str, int] | tuple[str, int, int, int]:
     """A literal as the socket calls want it; "fe80::1%eth0" names its interface. Raises OSError."""
-    if ":" not in address:
-        return address, port
     host, _, zone = address.partition("%")
+    six = ":" in host
+    # The socket calls would look a name up, and wait for it; this raises for all but a literal.
+    socket.inet_pton(socket.AF_INET6 if six else socket.AF_INET, host)
+    if not six:
+        return host, port
     scope = int(zone) if zone.isdigit() else socket.if_nametoindex(zone) if zone else 0
     return host, port, 0, scope
 

@@ -42,6 +42,10 @@ READS_AT_ONCE = 16
 INBOX_BYTES = 4 * 1024 * 1024
 """Unread bytes at which we stop reading until the consumer caught up; TCP then slows the sender."""
 
+_ITEM_BYTES = 256
+"""What a chunk and its stamp take beside their bytes (about 250, by sys.getsizeof), so that a flood of one-byte
+segments is bounded too."""
+
 KEEPALIVE_IDLE_S = 5
 KEEPALIVE_INTERVAL_S = 1
 KEEPALIVE_PROBES = 3
@@ -95,7 +99,7 @@ class TcpLink:
         self._send_stamped = support.tx_stamps and kernel_stamps.enable_send(sock)
         self._arrived = Signal()
         self._progress = Signal()
-        self._no_fin_ns = since_ns
+        self._no_end_ns = since_ns
         self._quiet = True
         self._resume_reading()
 
@@ -110,7 +114,7 @@ class TcpLink:
         shift_ns = self._clock.t0_monotonic_ns - recorder.clock.t0_monotonic_ns
         self._recorder, self._clock = recorder, recorder.clock
         self._floor_ns += shift_ns
-        self._no_fin_ns += shift_ns
+        self._no_end_ns += shift_ns
         self._sent.rebind(recorder.clock)
         self._inbox = [replace(item, stamp=_shifted(item.stamp, shift_ns)) for item in self._inbox]
         if self._closed is not None:
@@ -266,7 +270,7 @@ class TcpLink:
                 [self._buffer], kernel_stamps.ANCILLARY_BYTES
             )
         except (BlockingIOError, InterruptedError):
-            self._saw_no_fin(before_ns)
+            self._saw_no_end(before_ns)
             return None
         except OSError as error:
             reset = error.errno == errno.ECONNRESET
@@ -280,7 +284,7 @@ class TcpLink:
         if self._segments is not None and after is not None:
             held = self._segments.read(size, after, self._receive_memory)
             if not after.fin_seen:
-                self._saw_no_fin(before_ns)
+                self._saw_no_end(before_ns)
         kernel_ns = kernel_stamps.receive_stamp(ancillary) if self._stamped else None
         full = size == READ_BYTES
         stamp = self._stamp(kernel_ns, held, full, before_ns)
@@ -320,29 +324,30 @@ class TcpLink:
         )
         self._offset += size
         self._inbox.append(Chunk(bytes(memoryview(self._buffer)[:size]), stamp))
-        self._inbox_bytes += size
+        self._inbox_bytes += size + _ITEM_BYTES
 
     def _end(self, how: str, detail: str) -> None:
         now_ns = self._clock.now_ns()
-        lo_ns = self._fin_floor_ns(now_ns) if how == "fin" else self._floor_ns
+        lo_ns = max(self._floor_ns, self._no_end_ns)
+        if how == "fin":
+            lo_ns = max(lo_ns, self._fin_floor_ns(now_ns))
         self._closed = Closed(how, user_stamp(now_ns, min(lo_ns, now_ns)), detail)
         self._inbox.append(self._closed)
         self._stop_reading()
 
-    def _saw_no_fin(self, at_ns: Ns) -> None:
-        """The peer's FIN had not come by then. Quiet: neither can an ACK of bytes of ours come
+    def _saw_no_end(self, at_ns: Ns) -> None:
+        """Neither FIN nor RST had come by then. Quiet: neither can an ACK of bytes of ours come
         later, unless we write again."""
-        self._no_fin_ns = at_ns
+        self._no_end_ns = at_ns
         self._quiet = not self._sent.outstanding
 
     def _fin_floor_ns(self, now_ns: Ns) -> Ns:
         """A bare FIN carries no stamp. It carries an ACK, though, and if the connection was quiet
         before, the kernel's age of the last ACK is the FIN's age."""
-        floor_ns = max(self._floor_ns, self._no_fin_ns)
         counters = tcp_info.read_counters(self._sock) if self._segments is not None else None
         if counters is None or not self._quiet or counters.unacked:
-            return floor_ns
-        return max(floor_ns, now_ns - (counters.last_ack_ms + _JIFFY_MS) * NS_PER_MS)
+            return 0
+        return now_ns - (counters.last_ack_ms + _JIFFY_MS) * NS_PER_MS
 
     # -- the rest --------------------------------------------------------------------------------
 

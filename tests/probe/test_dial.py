@@ -203,6 +203,14 @@ def test_no_address_at_all_is_said_so() -> None:
     run(scenario)
 
 
+def test_a_name_is_not_looked_up() -> None:
+    async def scenario() -> None:
+        error = await fail(recorder(), [("localhost", 80)])
+        assert error.code == "connect-failed"
+
+    run(scenario)
+
+
 def test_the_source_address_is_used_and_a_foreign_one_explained(listening: Address) -> None:
     async def scenario() -> None:
         r = recorder()
@@ -288,5 +296,6 @@ def test_addresses_are_written_as_the_socket_calls_want_them() -> None:
     lo = socket.if_nametoindex("lo")
     assert socket_address("fe80::1%lo", 443) == ("fe80::1", 443, 0, lo)
     assert socket_address("fe80::1%7", 443) == ("fe80::1", 443, 0, 7)
-    with pytest.raises(OSError):
-        socket_address("fe80::1%nosuch0", 443)
+    for address in ("fe80::1%nosuch0", "localhost", "1.2.3", ":::", ""):
+        with pytest.raises(OSError):
+            socket_address(address, 443)

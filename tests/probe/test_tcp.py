@@ -10,6 +10,7 @@ import pytest
 from promptpath.errors import MeasureError
 from promptpath.model.enums import Clock, Layer
 from promptpath.model.units import NS_PER_MS
+from promptpath.probe import tcp
 from promptpath.probe.clock import RunClock
 from promptpath.probe.link import Chunk, Closed, Sent
 from promptpath.probe.recorder import Recorder
@@ -205,10 +206,12 @@ def test_a_reset_is_told_apart_from_a_fin() -> None:
         async with pair() as p:
             p.send(b"half")
             assert (await p.chunk()).data == b"half"
+            before_ns = p.clock.now_ns()
             p.reset()
             data, closed = await p.end()
             assert (data, closed.how) == (b"", "rst")
             assert closed.detail == "Connection reset by peer"
+            assert closed.stamp.lo_ns <= before_ns <= closed.stamp.hi_ns
 
     run(scenario)
 
@@ -367,7 +370,7 @@ def test_an_endless_sender_is_slowed_down_when_nobody_reads_the_link() -> None:
             writer.start()
             while not p.link.pauses:
                 await asyncio.sleep(0.001)
-            assert INBOX_BYTES <= p.link._inbox_bytes <= INBOX_BYTES + READ_BYTES
+            assert INBOX_BYTES <= p.link._inbox_bytes <= INBOX_BYTES + READ_BYTES + 256
             got = 0
             while got < total:
                 for item in await p.receive():
@@ -375,6 +378,25 @@ def test_an_endless_sender_is_slowed_down_when_nobody_reads_the_link() -> None:
                     got += len(item.data)
             writer.join()
             assert got == total
+
+    run(scenario)
+
+
+def test_a_flood_of_one_byte_segments_is_bounded_by_what_they_take_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tcp, "INBOX_BYTES", 256 * 1000)
+
+    async def scenario() -> None:
+        async with pair() as p:
+            sent = 0
+            while not p.link.pauses:
+                p.send(b".")
+                sent += 1
+                p.link._on_readable()
+            assert sent < 1000
+            items = await p.receive()
+            assert [item.data for item in items if isinstance(item, Chunk)] == [b"."] * sent
 
     run(scenario)
 
