@@ -16,9 +16,10 @@ from promptpath.model.enums import Clock
 from promptpath.model.units import NS_PER_MS, Ns, format_duration
 from promptpath.probe import tcp_info
 from promptpath.probe.clock import RunClock
-from promptpath.probe.dial import bind, dial
+from promptpath.probe.dial import dial
 from promptpath.probe.link import Chunk
 from promptpath.probe.recorder import Recorder
+from promptpath.probe.sockets import bind
 from promptpath.probe.tcp import TcpLink
 
 SEGMENTS = 100

@@ -30,13 +30,12 @@ from promptpath.model.names import (
 )
 from promptpath.model.units import NS_PER_MS, NS_PER_US, Ns, format_duration
 from promptpath.probe.recorder import Recorder
-from promptpath.probe.tcp import TcpLink, prepare
+from promptpath.probe.sockets import bind, prepare, socket_address
+from promptpath.probe.tcp import TcpLink
 from promptpath.probe.waiting import Signal
 
 ATTEMPT_DELAY_NS = 250 * NS_PER_MS
 """RFC 8305, section 5: the recommended Connection Attempt Delay."""
-
-_SO_BINDTODEVICE = getattr(socket, "SO_BINDTODEVICE", 25)
 
 
 async def dial(
@@ -298,29 +297,6 @@ def explain_errno(error: OSError, source: str | None, interface: str | None) -> 
             return "denied", os.strerror(number).lower()
         case _:
             return "connect-failed", os.strerror(number).lower() if number else str(error)
-
-
-def bind(sock: socket.socket, source: str | None, interface: str | None) -> None:
-    """--source and --interface. Raises OSError."""
-    if interface is not None:
-        sock.setsockopt(socket.SOL_SOCKET, _SO_BINDTODEVICE, interface.encode() + b"\0")
-    if source is not None:
-        same_family = (":" in source) == (sock.family == socket.AF_INET6)
-        if not same_family:
-            raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
-        sock.bind(socket_address(source, 0))
-
-
-def socket_address(address: str, port: int) -> tuple[str, int] | tuple[str, int, int, int]:
-    """A literal as the socket calls want it; "fe80::1%eth0" names its interface. Raises OSError."""
-    host, _, zone = address.partition("%")
-    six = ":" in host
-    # The socket calls would look a name up, and wait for it; this raises for all but a literal.
-    socket.inet_pton(socket.AF_INET6 if six else socket.AF_INET, host)
-    if not six:
-        return host, port
-    scope = int(zone) if zone.isdigit() else socket.if_nametoindex(zone) if zone else 0
-    return host, port, 0, scope
 
 
 def _link(recorder: Recorder, winner: _Attempt, stage: Stage) -> TcpLink:

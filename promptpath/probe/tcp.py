@@ -43,14 +43,8 @@ INBOX_BYTES = 4 * 1024 * 1024
 """Unread bytes at which we stop reading until the consumer caught up; TCP then slows the sender."""
 
 _ITEM_BYTES = 256
-"""What a chunk and its stamp take beside their bytes (about 250, by sys.getsizeof), so that a flood of one-byte
-segments is bounded too."""
-
-KEEPALIVE_IDLE_S = 5
-KEEPALIVE_INTERVAL_S = 1
-KEEPALIVE_PROBES = 3
-"""A silent drop in the path (firewall, NAT) shows after 8 s instead of never; it is not traffic
-to a layer 7 proxy's idle timer (measured: ETIMEDOUT after 8.3 s)."""
+"""What a chunk and its stamp take beside their bytes (about 250, by sys.getsizeof), so that a flood
+of one-byte segments is bounded too."""
 
 _JIFFY_MS = 10
 """The coarsest kernel tick (HZ=100): how wrong tcpi_last_ack_recv may be."""
@@ -381,22 +375,6 @@ class TcpLink:
             self._write_error = OSError(errno.EPIPE, os.strerror(errno.EPIPE))
         self._arrived.wake()
         self._progress.wake()
-
-
-def prepare(sock: socket.socket, *, stamps: bool) -> None:
-    """Set what must be set before connecting: non-blocking, receive stamps, no Nagle, keepalive."""
-    sock.setblocking(False)
-    if stamps:
-        kernel_stamps.enable_receive(sock)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (
-        ("TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
-        ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
-        ("TCP_KEEPCNT", KEEPALIVE_PROBES),
-    ):
-        if hasattr(socket, name):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _peer_name(sock: socket.socket) -> str:

@@ -15,11 +15,11 @@ from promptpath.model.enums import Clock, Layer
 from promptpath.model.stamp import Stamp
 from promptpath.model.units import Ns
 from promptpath.probe import kernel_stamps
-from promptpath.probe.dial import bind, socket_address
 from promptpath.probe.kernel_stamps import SendKind
 from promptpath.probe.link import Chunk, Closed, Sent
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.send_stamps import SendLedger
+from promptpath.probe.sockets import bind, socket_address
 from promptpath.probe.waiting import Signal
 
 DATAGRAM_BYTES = 65_535

@@ -24,7 +24,7 @@ from promptpath.model.names import (
 from promptpath.model.rows import Span
 from promptpath.model.units import NS_PER_MS
 from promptpath.probe.clock import RunClock
-from promptpath.probe.dial import ATTEMPT_DELAY_NS, dial, explain_errno, interleave, socket_address
+from promptpath.probe.dial import ATTEMPT_DELAY_NS, dial, explain_errno, interleave
 from promptpath.probe.recorder import Recorder
 from tests.probe.loopback import PATIENCE_NS, run
 
@@ -288,14 +288,3 @@ def test_a_socket_that_cannot_be_made_is_a_failed_attempt(
 )
 def test_errors_of_connecting_are_told_apart(number: int, code: str) -> None:
     assert explain_errno(OSError(number, "x"), None, None)[0] == code
-
-
-def test_addresses_are_written_as_the_socket_calls_want_them() -> None:
-    assert socket_address("192.0.2.1", 443) == ("192.0.2.1", 443)
-    assert socket_address("2001:db8::1", 443) == ("2001:db8::1", 443, 0, 0)
-    lo = socket.if_nametoindex("lo")
-    assert socket_address("fe80::1%lo", 443) == ("fe80::1", 443, 0, lo)
-    assert socket_address("fe80::1%7", 443) == ("fe80::1", 443, 0, 7)
-    for address in ("fe80::1%nosuch0", "localhost", "1.2.3", ":::", ""):
-        with pytest.raises(OSError):
-            socket_address(address, 443)

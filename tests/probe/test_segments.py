@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from promptpath.probe.segments import SegmentLedger
@@ -105,6 +105,7 @@ def take_in(kernel: Kernel, offsets: Arrivals) -> None:
         kernel.segment(max(0, kernel.next + offset))
 
 
+@settings(deadline=None)
 @given(steps=steps, fin_at=st.integers(0, 30))
 @example(steps=[([0, 2], 10_000, [], []), ([0], 10_000, [], [])], fin_at=30)
 @example(steps=[([0, 2], 10_000, [], []), ([0], 10_000, [], []), ([0], 9, [], [])], fin_at=30)

@@ -14,7 +14,8 @@ from promptpath.probe import tcp
 from promptpath.probe.clock import RunClock
 from promptpath.probe.link import Chunk, Closed, Sent
 from promptpath.probe.recorder import Recorder
-from promptpath.probe.tcp import INBOX_BYTES, READ_BYTES, TcpLink, prepare
+from promptpath.probe.sockets import prepare
+from promptpath.probe.tcp import INBOX_BYTES, READ_BYTES, TcpLink
 from tests.probe.loopback import NO_SUPPORT, PATIENCE_NS, Pair, pair, run
 
 kernel = pytest.mark.skipif(sys.platform != "linux", reason="kernel stamps are Linux's")
@@ -434,17 +435,5 @@ def test_bytes_that_came_between_two_runs_lie_before_the_new_start() -> None:
             (item,) = await p.link.receive(following.clock.deadline(PATIENCE_NS))
             assert isinstance(item, Chunk)
             assert item.data == b"early" and item.stamp.at_ns < 0
-
-    run(scenario)
-
-
-def test_dead_peers_are_noticed_by_keepalive() -> None:
-    async def scenario() -> None:
-        async with pair() as p:
-            sock = p.link._sock
-            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 5
-            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) == 1
-            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) == 3
 
     run(scenario)
