@@ -8,11 +8,13 @@ from promptpath.dialect.detect import Framing, framer_for, framing_of
 from promptpath.dialect.failures import error_body
 from promptpath.dialect.meter import StreamMeter, count_value
 from promptpath.dialect.registry import by_name, by_url
+from promptpath.dialect.tokens.count import USAGE
 from promptpath.model.enums import CONTENT_KINDS, FactSource, Layer
 from promptpath.model.names import (
     HTTP_CONTENT_DECODER,
     HTTP_ERROR_BODY,
     OUTPUT_TOKENS,
+    PROMPT_TOKENS,
     STREAM_FRAMING,
 )
 from promptpath.model.plan import Plan, Target
@@ -89,14 +91,19 @@ class BodyReader:
         self._read_error()
 
     def count_tokens(self) -> None:
-        """Count the content's tokens, off the critical path: the vocabulary takes a quarter
-        second."""
+        """Count the content's and the prompt's tokens, off the critical path: the vocabulary takes
+        a quarter second."""
         if self.meter is None:
             return
         counted = self.meter.write_tokens(self._recorder.log, self._first_row)
         if counted is not None:
             value = count_value(counted)
             self._recorder.log.add_fact(OUTPUT_TOKENS, value, FactSource.INFERRED, self._span)
+        prompt = self.meter.prompt_tokens(self._plan.prompt if self._plan.method == "POST" else "")
+        if prompt is not None:
+            source = FactSource.REPORTED if prompt.source == USAGE else FactSource.INFERRED
+            value = {"count": prompt.tokens, "source": prompt.source}
+            self._recorder.log.add_fact(PROMPT_TOKENS, value, source, self._span)
 
     # -- inside ----------------------------------------------------------------------------------
 
