@@ -221,7 +221,8 @@ class Http1Connection:
         if self._h11.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             headers = [("content-length", "0"), ("connection", "close")]
             response = h11.Response(status_code=status, headers=headers)
-            self._transport.write(self._h11.send(response) or b"")
+            out = self._h11.send(response) or b""
+            self._transport.write(out + (self._h11.send(h11.EndOfMessage()) or b""))
         if self._body is not None:
             self._body.disconnect()
         self._transport.close()

@@ -90,8 +90,7 @@ class Http2Connection:
             events = self._h2.receive_data(data)
         except h2.exceptions.ProtocolError:
             # h2 has put a GOAWAY with the right code into its output (RFC 9113 section 5.4.1).
-            self._flush()
-            self._transport.close()
+            self._end()
             return
         for event in events:
             self._handle(event)
@@ -103,8 +102,7 @@ class Http2Connection:
         """The client is gone, or we closed."""
         self._cancel_timer()
         self._gate.lose()
-        for stream in self._streams.values():
-            stream.leave()
+        self._leave_all()
 
     def pause_writing(self) -> None:
         """The transport's buffer holds something."""
@@ -141,8 +139,9 @@ class Http2Connection:
                 stream.window_opened.set()
         elif isinstance(event, h2.events.StreamReset):
             self._stream_reset(event.stream_id or 0)
-        elif isinstance(event, h2.events.ConnectionTerminated) and not self._streams:
-            self._transport.close()
+        elif isinstance(event, h2.events.ConnectionTerminated):
+            # The client could still read running answers, but h2 writes nothing after a GOAWAY.
+            self._end()
 
     def _start(self, event: h2.events.RequestReceived) -> None:
         stream_id = event.stream_id or 0
@@ -169,6 +168,16 @@ class Http2Connection:
         scope = build_scope("2", method, path, headers, self._ends, self._now())
         self._streams[stream_id] = stream
         stream.task = asyncio.get_running_loop().create_task(self._answer(scope, stream))
+
+    def _end(self) -> None:
+        """Write what h2 has left to say and close; every running answer ends."""
+        self._flush()
+        self._leave_all()
+        self._transport.close()
+
+    def _leave_all(self) -> None:
+        for stream in self._streams.values():
+            stream.leave()
 
     def _data(self, event: h2.events.DataReceived) -> None:
         stream = self._streams.get(event.stream_id or 0)

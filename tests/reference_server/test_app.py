@@ -29,6 +29,7 @@ def _check_stream(client: httpx.Client, url: str) -> None:
     assert data_lines(body)[-1] == b"[DONE]"
 
 
+@pytest.mark.slow
 def test_hypercorn_hosts_it_over_http2_with_tls(tmp_path: Path, certs: Certificates) -> None:
     context = ssl.create_default_context(cafile=str(certs.ca))
     with (
@@ -40,6 +41,7 @@ def test_hypercorn_hosts_it_over_http2_with_tls(tmp_path: Path, certs: Certifica
     assert "Traceback" not in (tmp_path / "hypercorn.log").read_text()
 
 
+@pytest.mark.slow
 def test_uvicorn_hosts_it_over_http1(tmp_path: Path) -> None:
     with uvicorn(tmp_path) as url, httpx.Client(trust_env=False) as client:
         _check_stream(client, url)
@@ -48,6 +50,7 @@ def test_uvicorn_hosts_it_over_http1(tmp_path: Path) -> None:
     assert "Traceback" not in (tmp_path / "uvicorn.log").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", [hypercorn, uvicorn])
 def test_under_another_server_too_a_client_that_leaves_frees_its_slot(
     host: Any, tmp_path: Path

@@ -79,6 +79,7 @@ def test_it_stops_cleanly_and_leaves_no_file(how: str) -> None:
         assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_it_does_not_outlive_its_starter_for_a_stream_that_is_still_open() -> None:
     with server("--grace-s", "60") as running, running.client() as client:
         path = "/promptpath/silence?silence_ms=600000"
