@@ -84,7 +84,7 @@ class View:
 def _hop_line(hop: LiveHop, now_ns: Ns, width: int) -> Text:
     end_ns = now_ns if hop.end_ns is None else hop.end_ns
     length_ns = max(end_ns - hop.start_ns, 0)
-    mark = " ..." if hop.end_ns is None else ""
+    mark = " …" if hop.end_ns is None else ""
     part = share(to_ms(length_ns), to_ms(now_ns))
     text = columns(f"{_TITLES[hop.stage]}{mark}", format_duration(length_ns), "", part)
     first, cells = place(

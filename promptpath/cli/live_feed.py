@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from promptpath.cli.options import TraceOptions
 from promptpath.model.codec import encode_row
 from promptpath.model.log import Row
+
+if TYPE_CHECKING:
+    import subprocess
 
 PIPE_BYTES = 1 << 20
 """The most an unprivileged process may ask for (/proc/sys/fs/pipe-max-size, by default)."""
@@ -102,6 +105,8 @@ def live_feed(options: TraceOptions) -> Iterator[LiveFeed | None]:
     if not wants_live(options):
         yield None
         return
+    import subprocess  # only here: most runs have no view, and none should wait for it
+
     try:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "promptpath.cli.live"], stdin=subprocess.PIPE
@@ -120,6 +125,8 @@ def live_feed(options: TraceOptions) -> Iterator[LiveFeed | None]:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
+    import subprocess
+
     try:
         code = child.wait(_END_S)
     except subprocess.TimeoutExpired:

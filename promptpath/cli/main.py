@@ -30,6 +30,10 @@ app = typer.Typer(
 )
 
 
+class _StdoutGoneError(Exception):
+    """Nobody reads standard output any more; click would turn an OSError into exit code 1."""
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"promptpath {__version__}")
@@ -66,7 +70,10 @@ def _command(name: str, options: type[Any], target: str, **settings: Any) -> Non
     def callback(**values: Any) -> int:
         module, _, function = target.partition(":")
         run: Callable[[Any], int] = getattr(import_module(module), function)
-        return run(options(**values))
+        try:
+            return run(options(**values))
+        except BrokenPipeError as error:
+            raise _StdoutGoneError from error
 
     callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     callback.__annotations__ = {item.name: hints[item.name] for item in fields(options)}
@@ -124,7 +131,7 @@ def run(arguments: list[str]) -> int:
         code: int | None = app(arguments, prog_name="promptpath", standalone_mode=False)
         sys.stdout.flush()
         return int(code or ExitCode.OK)
-    except BrokenPipeError:
+    except (BrokenPipeError, _StdoutGoneError):
         return _stdout_gone()
     except PromptpathError as error:
         return _fail(error.lines(), error.exit_code, debug)

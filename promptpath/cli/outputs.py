@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from promptpath.errors import UsageError
-from promptpath.export.formats import Exporter, exporter_for
+from promptpath.export.formats import exporter_for, suffix_of
 from promptpath.model.document import Document
 from promptpath.model.log import Row
 
@@ -22,7 +22,7 @@ class Output:
     def __init__(self, name: str) -> None:
         """Check the format and that the file can be written. Raises UsageError."""
         self.name = name
-        self._exporter: Exporter = exporter_for(name)
+        suffix_of(name)
         self._path = Path(name)
         self._created = not self._path.exists()
         try:
@@ -38,7 +38,7 @@ class Output:
         """Write the document. Raises UsageError when the disk says no after all."""
         try:
             with self._path.open("wb") as file:
-                file.writelines(self._exporter(document))
+                file.writelines(exporter_for(self.name)(document))
         except OSError as error:
             raise UsageError(f"cannot write {self.name!r}: {error.strerror}") from error
 
@@ -63,7 +63,7 @@ class Journal:
 
     def begin(self, index: int, kind: str, head: bytes) -> None:
         """Begin the file of this run."""
-        self._close()
+        self.close()
         number = f".run{index + 1}" if index else ""
         path = Path(f"{self._name}{number}{JOURNAL_SUFFIX}")
         with contextlib.suppress(OSError):
@@ -78,16 +78,17 @@ class Journal:
         try:
             self._file.write(b"".join(line for _, line in batch))
         except OSError:
-            self._close()
+            self.close()
 
     def discard(self) -> None:
         """The document is written: the journal is not needed any more."""
-        self._close()
+        self.close()
         for path in self._paths:
             with contextlib.suppress(OSError):
                 path.unlink()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Stop writing; the file stays."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()

@@ -10,7 +10,6 @@ from promptpath.probe.kernel_support import start_keeper
 
 start_keeper()  # before the slow imports: the kernel needs 2 ms to switch stamping on
 
-from promptpath.cli.bundled import bundled_server  # noqa: E402
 from promptpath.cli.live_feed import LiveFeed, live_feed  # noqa: E402
 from promptpath.cli.measure import Measured, measure  # noqa: E402
 from promptpath.cli.options import TraceOptions  # noqa: E402
@@ -29,6 +28,8 @@ def run(options: TraceOptions) -> int:
     try:
         with contextlib.ExitStack() as stack:
             if options.url is None and options.curl is None:
+                from promptpath.cli.bundled import bundled_server
+
                 server = stack.enter_context(bundled_server())
                 options = replace(
                     options,

@@ -21,6 +21,7 @@ from promptpath.model.names import (
     OUTPUT_TOKENS,
     PROMPT_TOKENS,
     PROXY,
+    SPAN_REUSE,
     STREAM_DIALECT,
     STREAM_MODEL,
     TCP_PEER,
@@ -106,7 +107,7 @@ def connection(trace: Trace) -> str | None:
         parts.append(f"status {status}")
     if version:
         parts.append(f"HTTP/{version}")
-    parts += _tls(facts)
+    parts += _tls(facts, resumed=_resumed(trace))
     address = peer(facts)
     if address:
         parts.append(address)
@@ -116,15 +117,26 @@ def connection(trace: Trace) -> str | None:
     return printable(", ".join(parts)) or None
 
 
-def _tls(facts: Facts) -> list[str]:
+def _tls(facts: Facts, *, resumed: bool) -> list[str]:
     version = facts.text(TLS_VERSION)
     if not version:
         return []
     words = [version.replace("TLSv", "TLS ")]
     words += [word for word in (facts.text(TLS_GROUP), facts.text(TLS_CIPHER)) if word]
-    if facts.record(TLS_RESUMED).get("accepted") is True:
+    if resumed:
         words.append("resumed")
     return [" ".join(words)]
+
+
+def _resumed(trace: Trace) -> bool:
+    """Whether the prompt's own connection was resumed; the second connection, which only tries
+    whether that works, does not count."""
+    trials = {span.id for span in trace.spans if span.name == SPAN_REUSE}
+    return any(
+        isinstance(fact.value, dict) and fact.value.get("accepted") is True
+        for fact in trace.facts_of(TLS_RESUMED)
+        if fact.span not in trials
+    )
 
 
 def conversation(trace: Trace) -> str | None:

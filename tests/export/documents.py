@@ -9,7 +9,7 @@ from promptpath.analysis.diagnose import diagnose
 from promptpath.analysis.summary import summarize
 from promptpath.model.document import Document, Run, Tool
 from promptpath.model.enums import Clock, EndState, FactSource, Severity, Stage
-from promptpath.model.names import HTTP_HEADERS, HTTP_REQUEST_ID, RUN, STREAM_MODEL
+from promptpath.model.names import HTTP_HEADERS, HTTP_REQUEST_ID, STREAM_MODEL
 from promptpath.model.plan import PlanRecord
 from promptpath.model.report import (
     Cadence,
@@ -37,9 +37,17 @@ def trip(
     *, kind: str = "cold", wait_ms: float = 300, facts: dict[str, Json] | None = None
 ) -> Trace:
     """A whole trip of about 600 ms whose server reports its times."""
-    builder = TraceBuilder(warm=kind == "warm").fact(
-        RUN, {"kind": kind, "index": 0, "reused": False}
-    )
+    return extend(TraceBuilder(warm=kind == "warm"), kind=kind, wait_ms=wait_ms, facts=facts)
+
+
+def extend(
+    builder: TraceBuilder,
+    *,
+    kind: str = "cold",
+    wait_ms: float = 300,
+    facts: dict[str, Json] | None = None,
+) -> Trace:
+    """The same trip, recorded by a builder that somebody may be watching."""
     if kind == "cold":
         builder = builder.dns(5).tcp(40, rtt_ms=40).tls(45)
     builder = builder.request().head(42)

@@ -94,7 +94,9 @@ def server_line(report: Report, width: int) -> Iterator[Text]:
     if server.cached_tokens is not None:
         parts.append(f"{server.cached_tokens} prompt tokens cached")
     if parts:
-        sources = f" ({safe(', '.join(server.sources))})" if server.sources else ""
+        # "header: tokenize", "final: queue_ms" ...: the places are enough here.
+        places = dict.fromkeys(source.partition(":")[0] for source in server.sources)
+        sources = f" ({safe(', '.join(places))})" if places else ""
         yield _labelled("server", f"says {', '.join(parts)}{sources}", width)
 
 
