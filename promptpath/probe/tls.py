@@ -105,6 +105,7 @@ class TlsLink:
         self._flight_count = 0
         self._plaintext_bytes = 0
         self._certificates_recorded = False
+        self._summarized = False
         self._write_error: ssl.SSLError | None = None
 
     def _engine(self, session: ssl.SSLSession | None) -> ObservedTls:
@@ -142,30 +143,31 @@ class TlsLink:
                 check_name(self._tls, self.target)
             except ssl.SSLError as error:
                 self._flush()  # The alert that tells the server why
-                self._conclude(error)
+                self._failed(error)
                 raise tls_failure.engine_failure(self._context, error) from None
             except BaseException:
-                self._conclude(None)
+                self._failed(None)
                 raise
-            self._conclude(None)
 
     async def _exchange(self, deadline_ns: Ns) -> None:
         while not self._done:
             try:
                 items = await self._link.receive(deadline_ns)
             except TimeoutError:
+                self.observer.settle()
                 raise tls_failure.timed_out(self._context, self._records.pending) from None
             for item in items:
                 self._take(item)
             self._flush()
             self._note_flights()
-            if self._done and self._clear is not None:
-                self._clear.finish(sent=True)
             if self._closed is not None and not self._done:
+                self.observer.settle()
                 fault = self._records.fault
                 if fault is not None:
                     raise tls_failure.not_tls(self._context, fault)
                 raise tls_failure.closed(self._context, self._closed.how, self._closed.detail)
+        if self._clear is not None:
+            self._clear.finish(sent=True)
 
     def _advance(self) -> None:
         try:
@@ -176,19 +178,27 @@ class TlsLink:
         if self._clear is not None:
             self._clear.finish(sent=False)
 
-    def _conclude(self, error: ssl.SSLError | None) -> None:
-        """Record what the handshake showed, however it ended."""
-        observer = self.observer
-        if self._done:
-            observer.alpn = self._tls.selected_alpn_protocol()
-        observer.summarize(offered=self.target.alpn)
+    def _failed(self, error: ssl.SSLError | None) -> None:
+        """Record what a failed handshake showed."""
+        self._summarized = True
+        self.observer.settle()
+        self.observer.summarize(offered=self.target.alpn)
         if isinstance(error, ssl.SSLCertVerificationError):
-            observer.fact(
-                TLS_VERIFY, verdict_fact(Verdict(error.verify_code, error.verify_message))
-            )
+            verdict = Verdict(error.verify_code, error.verify_message)
+            self.observer.fact(TLS_VERIFY, verdict_fact(verdict))
             self.record_certificates()
-        elif self._done and not self.target.settings.insecure:
-            observer.fact(TLS_VERIFY, verdict_fact(Verdict(0, None)))
+
+    def _settle(self) -> None:
+        """Record what messages said, and after a good handshake its facts: done when there is time,
+        which is while we wait for the peer, and before the link is let go."""
+        self.observer.settle()
+        if self._summarized or not self._done:
+            return
+        self._summarized = True
+        self.observer.alpn = self._tls.selected_alpn_protocol()
+        self.observer.summarize(offered=self.target.alpn)
+        if not self.target.settings.insecure:
+            self.observer.fact(TLS_VERIFY, verdict_fact(Verdict(0, None)))
 
     # -- what came -------------------------------------------------------------------------------
 
@@ -246,6 +256,7 @@ class TlsLink:
                 return
 
     def _reason(self, error: ssl.SSLError) -> str:
+        self.observer.settle()
         alert = self.observer.received_alert
         if alert is not None:
             return f"TLS alert {alert.description}"
@@ -326,6 +337,7 @@ class TlsLink:
         while not self._ready:
             if self._closed is not None:
                 return [self._closed]
+            self._settle()
             for item in await self._link.receive(deadline_ns):
                 self._take(item)
             self._flush()
@@ -353,10 +365,12 @@ class TlsLink:
         self._flush()
         await self._link.close()
         self._note_flights()
+        self._settle()
 
     def abort(self) -> None:
         """Close at once, without close_notify."""
         self._link.abort()
+        self._settle()
 
     # -- facts -----------------------------------------------------------------------------------
 
@@ -366,6 +380,7 @@ class TlsLink:
 
     def rebind(self, recorder: Recorder) -> None:
         """Go on in another run (a warm request on this connection), as the link below does."""
+        self._settle()
         if isinstance(self._link, Rebindable):
             self._link.rebind(recorder)
         self.conn = self._link.conn
@@ -397,6 +412,7 @@ class TlsLink:
     def failure(self) -> MeasureError | None:
         """Why the server ended the connection after the handshake, where TLS says so: TLS 1.3
         servers judge a missing client certificate only then (RFC 8446 section 4.4.2.4)."""
+        self._settle()
         observer = self.observer
         if self._closed is None or self._closed.how == "close-notify":
             return None
@@ -411,6 +427,7 @@ class TlsLink:
         milliseconds): for after the run. Does it once; a failed handshake did it already."""
         if not self._certificates_recorded:
             self._certificates_recorded = True
+            self._settle()
             record_certificates(
                 self.observer, self._tls, self.target, self._recorder.clock, done=self._done
             )

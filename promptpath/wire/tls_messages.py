@@ -172,6 +172,15 @@ def parse_alert(data: bytes) -> Alert | None:
     return Alert(level, ALERTS.get(data[1]) or f"alert {data[1]}")
 
 
+def message_name(data: bytes) -> str:
+    """What the RFCs call the handshake message that begins with these bytes."""
+    if len(data) < 4:
+        return "unknown"
+    if data[0] == 2 and data[6:38] == HELLO_RETRY_RANDOM:
+        return "HelloRetryRequest"
+    return HANDSHAKE_TYPES.get(data[0]) or f"handshake type {data[0]}"
+
+
 class _MalformedError(Exception):
     """A length or a value inside a message is impossible."""
 
@@ -246,12 +255,8 @@ class MessageParser:
 
     def parse(self, data: bytes) -> Message:
         """One whole message with its 4-byte header."""
-        if len(data) < 4:
-            return Message(name="unknown", size=len(data), malformed=True)
-        name = HANDSHAKE_TYPES.get(data[0]) or f"handshake type {data[0]}"
-        if data[0] == 2 and data[6:38] == HELLO_RETRY_RANDOM:
-            name = "HelloRetryRequest"
-        if int.from_bytes(data[1:4], "big") != len(data) - 4:
+        name = message_name(data)
+        if len(data) < 4 or int.from_bytes(data[1:4], "big") != len(data) - 4:
             return Message(name=name, size=len(data), malformed=True)
         parser = self._parsers.get(data[0])
         if parser is None:
