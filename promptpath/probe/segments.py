@@ -17,8 +17,9 @@ segment, and the kernel's stamp its arrival. What could break it, and why it doe
     that waits, and its stamp replaces theirs (measured). So a read is certified only if the
     snapshot after it shows that no FIN has come.
 (b) A read of part of the queue (full buffer, urgent data, which also ends a read early) leaves an
-    unsettled snapshot; B stays, and the next read counts these segments again. Errs on the safe
-    side.
+    unsettled snapshot; B stays, and the next read counts these segments again: safe side. The
+    kernel's stamp is then that of the last segment read to its end, no upper bound for a part of
+    the next one.
 (c) Pure ACKs, window updates and Linux keepalives carry no payload and are not counted. Probes of
     other systems with one byte of garbage are counted: safe side.
 (d) A packet that GRO merged counts each of its segments: safe side. One merged before it reached
@@ -57,8 +58,9 @@ class Held:
     """Segments received out of order on this connection so far."""
     one_segment: bool
     """Proven: exactly one segment, so the kernel's stamp is its arrival."""
-    in_order: bool
-    """Proven: nothing out of order was involved, so the kernel's stamp is an upper bound."""
+    bounded: bool
+    """Proven: the queue was read to its end and nothing out of order was involved, so the kernel's
+    stamp is an upper bound."""
 
 
 class SegmentLedger:
@@ -80,6 +82,8 @@ class SegmentLedger:
             self._hole = True
             self._last_ooo = after.rcv_ooopack
         in_order = not self._hole
+        # The FIN counts as a byte.
+        emptied = after.bytes_received in (self._bytes_read, self._bytes_read + after.fin_seen)
         segments = (after.data_segs_in - self._settled_segments) % _MODULO
         settled = after.bytes_received == self._bytes_read
         if settled:
@@ -93,7 +97,7 @@ class SegmentLedger:
             and segments == 1
             and 0 < size <= after.advmss_bytes
             and not after.fin_seen,
-            in_order=in_order,
+            bounded=in_order and emptied,
         )
 
     def more_waits(self, after: Counters) -> bool:

@@ -292,7 +292,7 @@ class TcpLink:
 
     def _stamp(self, kernel_ns: int | None, held: Held | None, full: bool, before_ns: Ns) -> Stamp:
         floor_ns = self._floor_ns
-        if kernel_ns is None or held is None or not held.in_order or full:
+        if kernel_ns is None or held is None or not held.bounded or full:
             stamp = self._clock.user_stamp(floor_ns)
         else:
             stamp = self._clock.stamp_from_realtime(
@@ -301,7 +301,7 @@ class TcpLink:
         if stamp.clock is Clock.KERNEL:
             # What comes later came after this; minus the mapping's error.
             self._floor_ns = max(floor_ns, 2 * stamp.at_ns - stamp.hi_ns)
-        elif not full and (held is None or held.in_order):
+        elif not full and (held is None or held.bounded):
             # The read emptied the queue: what comes later was not there when it began.
             self._floor_ns = max(floor_ns, before_ns)
         return stamp
