@@ -57,13 +57,14 @@ def ours_ms(path: ShimPath, url: str, ca: Path, scratch: Path) -> dict[str, floa
 
 
 def end_ms(run: dict[str, Any], stage: str) -> float:
-    """When the first connection's span of that stage ended, from t0."""
+    """When the first connection's span of that stage ended, from t0, the first DNS action."""
     ends = [
         span["end_ns"]
         for span in run["trace"]["spans"]
         if span["stage"] == stage and span["outcome"] == "ok" and span["end_ns"] is not None
     ]
-    return float(min(ends)) / 1e6
+    t0_ns = min(span["start_ns"] for span in run["trace"]["spans"])
+    return float(min(ends) - t0_ns) / 1e6
 
 
 def main() -> int:

@@ -11,9 +11,11 @@ CLOCK_MONOTONIC, taken just before the write. It shares no code with the tool or
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import json
 import os
+import signal
 import socket
 import ssl
 import sys
@@ -72,9 +74,13 @@ class Channel:
             return self._take()
         while True:
             try:
-                return self._tls.read(_READ_BYTES)
+                data = self._tls.read(_READ_BYTES)
             except ssl.SSLWantReadError:
                 self._take()
+                continue
+            if not data:  # close_notify
+                raise ConnectionError("the client closed")
+            return data
 
     def send(self, data: bytes) -> int:
         """Send in one write; when that began."""
@@ -183,6 +189,11 @@ def write_log(path: str, record: Record) -> None:
         log.write(json.dumps(line) + "\n")
 
 
+def die_with_parent() -> None:
+    """SIGKILL when the harness dies (prctl(2), PR_SET_PDEATHSIG): no orphan may run SCHED_FIFO."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="benchmarks.origin")
@@ -199,6 +210,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> None:
     """Listen on a free port, print it, serve until killed."""
     options = parse(arguments)
+    die_with_parent()
     tls = None
     if options.cert:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -16,6 +16,7 @@ import gc
 import os
 import random
 import select
+import signal
 import struct
 import sys
 import time
@@ -124,6 +125,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rate-mbit", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
+    # No orphan may run SCHED_FIFO: SIGKILL when the parent dies (prctl(2), PR_SET_PDEATHSIG).
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     dice = random.Random(options.seed)
     client, server = open_tun(options.client_namespace), open_tun(options.server_namespace)
 
