@@ -255,6 +255,44 @@ def test_cancelling_a_dial_closes_its_sockets(silent: Address) -> None:
     run(scenario)
 
 
+def test_a_connection_that_nobody_took_is_closed(
+    listening: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: object) -> None:
+        raise asyncio.CancelledError
+
+    async def scenario() -> None:
+        r = recorder()
+        before = len(os.listdir("/proc/self/fd"))
+        monkeypatch.setattr("promptpath.probe.dial._link", fails)
+        with pytest.raises(asyncio.CancelledError):
+            await dial(r, [listening], deadline_ns=r.clock.deadline(PATIENCE_NS))
+        gc.collect()
+        assert len(os.listdir("/proc/self/fd")) == before
+
+    run(scenario)
+
+
+def test_ipv6_is_dialled_as_well() -> None:
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("no IPv6 on loopback; sysctl net.ipv6.conf.lo.disable_ipv6=0")
+
+    async def scenario() -> None:
+        r = recorder()
+        port = listener.getsockname()[1]
+        link = await dial(r, [("::1", port)], deadline_ns=r.clock.deadline(PATIENCE_NS))
+        assert facts(r)[TCP_PEER] == {"address": "::1", "port": port, "family": "ipv6"}
+        link.write(b"x", "mark")
+        sent = await link.sent_wire("mark", r.clock.deadline(PATIENCE_NS))
+        assert sent.wire and sent.wire.exact
+        await link.close()
+
+    with listener:
+        run(scenario)
+
+
 def test_a_socket_that_cannot_be_made_is_a_failed_attempt(
     listening: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
