@@ -211,7 +211,7 @@ class H2Connection:
                 if self._closed:
                     break
         except FrameTooLongError as error:
-            events.append(self._broken(None, f"{error}; allowed are 16384", "too-large", stamp))
+            events.append(self._broken(f"{error}; allowed are 16384", "too-large", stamp))
         return events + self._ended_stalls(stamp)
 
     def receive_eof(self, stamp: Stamp) -> list[HttpEvent]:
@@ -243,7 +243,7 @@ class H2Connection:
         else:
             came = name_protocol(lead)
         what = f"the peer sent {came}; expected an HTTP/2 SETTINGS frame"
-        return [self._broken(None, what, "malformed", stamp)]
+        return [self._broken(what, "malformed", stamp)]
 
     def _on_piece(self, piece: FramePiece, stamp: Stamp) -> list[HttpEvent]:
         if piece.raw is None:
@@ -251,7 +251,7 @@ class H2Connection:
         self._patience -= 1
         if self._patience < 0:
             what = f"{MAX_IDLE_FRAMES} frames in a row without a head or a byte of body"
-            return [self._broken(None, what, "protocol-error", stamp)]
+            return [self._broken(what, "protocol-error", stamp)]
         if piece.kind == GOAWAY and not piece.stream and piece.size >= 8:
             return self._on_goaway(piece.payload, stamp)
         try:
@@ -259,7 +259,7 @@ class H2Connection:
         except _BAD_BYTES as error:
             too_large = isinstance(error, h2.exceptions.DenialOfServiceError)
             code = "too-large" if too_large else "protocol-error"
-            return [self._broken(piece.stream or None, f"not HTTP/2: {error}", code, stamp)]
+            return [self._broken(f"not HTTP/2: {error}", code, stamp)]
         events: list[HttpEvent] = []
         if piece.kind == SETTINGS and not piece.flags & ACK:
             self._settings = read_settings(piece.payload, self._settings)
@@ -289,7 +289,7 @@ class H2Connection:
                 self._finish(event.stream_id)
                 return [End(stream=event.stream_id, stamp=stamp)]
             case h2.events.StreamReset():
-                return [self._on_reset(event, stamp)]
+                return self._on_reset(event, stamp)
             case h2.events.WindowUpdated():
                 number = event.stream_id or 0
                 return [_window_update("received", number, event.delta, stamp)]
@@ -303,7 +303,7 @@ class H2Connection:
         number = event.stream_id
         status = next((value for name, value in event.headers if name == b":status"), b"")
         if len(status) != 3 or not status.isdigit():
-            return self._broken(number, "a status that is no three digits", "malformed", stamp)
+            return self._broken("a status that is no three digits", "malformed", stamp)
         headers = _headers(event.headers)
         if isinstance(event, h2.events.InformationalResponseReceived):
             return Informational(stream=number, status=int(status), headers=headers, stamp=stamp)
@@ -351,13 +351,17 @@ class H2Connection:
             frame_size=size,
         )
 
-    def _on_reset(self, event: h2.events.StreamReset, stamp: Stamp) -> HttpEvent:
-        self._finish(event.stream_id)
-        self._streams[event.stream_id].sending = False
+    def _on_reset(self, event: h2.events.StreamReset, stamp: Stamp) -> list[HttpEvent]:
+        number, code = event.stream_id, int(event.error_code)
+        stream = self._streams[number]
+        done, stream.sending = stream.done, False
+        self._finish(number)
         if event.remote_reset:
-            return Reset(stream=event.stream_id, code=int(event.error_code), stamp=stamp)
-        what = f"a frame the stream forbids (error {int(event.error_code)})"
-        return Broken(stream=event.stream_id, what=what, code="protocol-error", stamp=stamp)
+            return [Reset(stream=number, code=code, stamp=stamp)]
+        if done:
+            return []  # frames behind the end of a stream: hyper-h2 answered them
+        what = f"a frame the stream forbids (error {code})"
+        return [Broken(stream=number, what=what, code="protocol-error", stamp=stamp)]
 
     def _on_goaway(self, payload: bytes, stamp: Stamp) -> list[HttpEvent]:
         """hyper-h2 would refuse every later frame, yet streams up to `last_stream` go on to their
@@ -400,9 +404,10 @@ class H2Connection:
             return False
         return self._h2.local_flow_control_window(number) <= 0
 
-    def _broken(self, stream: int | None, what: str, code: str, stamp: Stamp) -> Broken:
+    def _broken(self, what: str, code: str, stamp: Stamp) -> Broken:
+        """The connection is over, and so is every stream on it."""
         self._closed = True
-        return Broken(stream=stream, what=redact_text(what, limit=200), code=code, stamp=stamp)
+        return Broken(stream=None, what=redact_text(what, limit=200), code=code, stamp=stamp)
 
 
 def _request_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
