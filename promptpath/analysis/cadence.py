@@ -8,14 +8,16 @@ passes its gap on.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from promptpath.analysis.facts import Facts, text, whole
 from promptpath.analysis.scan import MISSING, Content, Scan
-from promptpath.analysis.stats import quantile, quantiles_ms
+from promptpath.analysis.stats import ascending, quantile, quantiles_ms
 from promptpath.model.enums import EventKind
 from promptpath.model.names import OUTPUT_TOKENS, STREAM_USAGE
 from promptpath.model.report import Cadence, Stall
+from promptpath.model.trace import Trace
 from promptpath.model.units import NS_PER_MS, NS_PER_S, Ns, to_ms
 
 MIN_GAPS = 8
@@ -73,9 +75,9 @@ def gaps_ns(content: Content) -> array[int]:
     return array("q", (at[i + 1] - at[i] for i in range(len(at) - 1)))
 
 
-def itl_ns(content: Content) -> list[float]:
+def itl_ns(content: Content) -> array[float]:
     """One value a token-bearing event after the first: its gap divided by its tokens."""
-    found: list[float] = []
+    found = array("d")
     carried = 0
     for index in range(1, len(content)):
         carried += content.at_ns[index] - content.at_ns[index - 1]
@@ -88,25 +90,29 @@ def itl_ns(content: Content) -> list[float]:
     return found
 
 
-def stall_fence_ns(gaps: array[int]) -> Ns | None:
+def stall_fence_ns(ordered: Sequence[float]) -> Ns | None:
     """The gap beyond which this stream stalls, from its own rhythm; None when there are too few
     gaps."""
-    if len(gaps) < MIN_GAPS:
+    if len(ordered) < MIN_GAPS:
         return None
-    ordered = sorted(gaps)
     low, high = quantile(ordered, 0.25), quantile(ordered, 0.75)
     far_out = high + FAR_OUT * (high - low)
     return round(max(far_out, RHYTHM_MULTIPLE * quantile(ordered, 0.9), PERCEIVED_NS))
 
 
-def stall_gaps(content: Content, gaps: array[int]) -> list[int]:
+def stall_gaps(trace: Trace, content: Content, gaps: array[int], fence: Ns | None) -> list[int]:
     """Indexes into `gaps` of the stalls: gaps beyond the fence even at the short end of their
     error."""
-    fence = stall_fence_ns(gaps)
     if fence is None:
         return []
-    shortest = (content.lo_ns[i + 1] - content.hi_ns[i] for i in range(len(gaps)))
-    return [index for index, gap in enumerate(shortest) if gap > fence]
+    found: list[int] = []
+    for index, gap in enumerate(gaps):
+        if gap > fence:
+            before = trace.events[content.index[index]]
+            after = trace.events[content.index[index + 1]]
+            if after.lo_ns - before.hi_ns > fence:
+                found.append(index)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,13 +122,10 @@ class Rhythm:
     gaps: array[int]
     stalls: list[int]
     """Indexes into `gaps`."""
+    median_gap_ns: Ns | None
+    """The middle gap; None without gaps."""
     tokens: Tokens
     cadence: Cadence
-
-    @property
-    def median_gap_ns(self) -> Ns | None:
-        """The middle gap; None without gaps."""
-        return round(quantile(sorted(self.gaps), 0.5)) if self.gaps else None
 
     @property
     def stall_excess_ns(self) -> Ns:
@@ -131,26 +134,33 @@ class Rhythm:
         return sum(self.gaps[index] - usual for index in self.stalls)
 
 
-def judge_cadence(facts: Facts, scan: Scan, t0_ns: Ns) -> Rhythm | None:
+def judge_cadence(trace: Trace, facts: Facts, scan: Scan, t0_ns: Ns) -> Rhythm | None:
     """The rhythm of the stream; None when no event carried content."""
     content = scan.content
     if not len(content):
         return None
     gaps = gaps_ns(content)
-    stalls = stall_gaps(content, gaps)
+    ordered = ascending(gaps)
+    stalls = stall_gaps(trace, content, gaps, stall_fence_ns(ordered))
     tokens = count_tokens(facts, scan)
     cadence = Cadence(
         output_tokens=tokens.output,
         token_source=tokens.source,
         events=len(content),
         tokens_per_event=_ratio(tokens.streamed, len(content)),
-        inter_event_ms=quantiles_ms(gaps),
-        itl_ms=quantiles_ms(itl_ns(content)),
+        inter_event_ms=quantiles_ms(ordered),
+        itl_ms=quantiles_ms(ascending(itl_ns(content))),
         tpot_ms=_tpot_ms(content, tokens.streamed),
         tokens_per_s=_tokens_per_s(content, tokens.streamed),
         stalls=tuple(_stall(content, gaps, index, t0_ns) for index in _longest(gaps, stalls)),
     )
-    return Rhythm(gaps=gaps, stalls=stalls, tokens=tokens, cadence=cadence)
+    return Rhythm(
+        gaps=gaps,
+        stalls=stalls,
+        median_gap_ns=round(quantile(ordered, 0.5)) if ordered else None,
+        tokens=tokens,
+        cadence=cadence,
+    )
 
 
 def _longest(gaps: array[int], stalls: list[int]) -> list[int]:

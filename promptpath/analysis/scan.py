@@ -25,8 +25,6 @@ class Content:
     index: array[int] = field(default_factory=lambda: array("I"))
     """Index into `trace.events`."""
     at_ns: array[int] = field(default_factory=lambda: array("q"))
-    lo_ns: array[int] = field(default_factory=lambda: array("q"))
-    hi_ns: array[int] = field(default_factory=lambda: array("q"))
     tokens: array[int] = field(default_factory=lambda: array("i"))
     server_ns: array[int] = field(default_factory=lambda: array("q"))
 
@@ -107,8 +105,6 @@ def _add_content(scan: Scan, index: int, event: StreamEvent) -> None:
     content = scan.content
     content.index.append(index)
     content.at_ns.append(event.at_ns)
-    content.lo_ns.append(event.lo_ns)
-    content.hi_ns.append(event.hi_ns)
     content.tokens.append(MISSING if event.tokens is None else event.tokens)
     content.server_ns.append(MISSING if event.server_ns is None else event.server_ns)
     scan.first_content = scan.first_content or event

@@ -110,7 +110,7 @@ def measure(trace: Trace, plan: PlanRecord) -> Measured:
     breakdown = break_down(trace, instants)
     reported = read_reported(facts)
     conn = conn_of(trace)
-    rhythm = judge_cadence(facts, scan, breakdown.t0_ns)
+    rhythm = judge_cadence(trace, facts, scan, breakdown.t0_ns)
     return Measured(
         trace=trace,
         plan=plan,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from promptpath.analysis.rules.base import NO, Because, Rule, because
-from promptpath.analysis.stats import quantile
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import Clock, Severity
 from promptpath.model.names import LIMIT
@@ -47,11 +46,11 @@ def _signed(step_ns: Ns) -> str:
 
 
 def _blurred(measured: Measured) -> Because:
-    rhythm, errors = measured.rhythm, measured.scan.error_ns
+    rhythm, errors = measured.rhythm, measured.instrument.error_us
     usual = rhythm.median_gap_ns if rhythm else None
     if not usual or not errors:
         return NO
-    p99 = quantile(sorted(errors), 0.99)
+    p99 = errors.p99 * NS_PER_US
     if p99 <= TRUSTED_SHARE * usual:
         return NO
     return because(

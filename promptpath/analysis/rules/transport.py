@@ -7,7 +7,6 @@ from promptpath.analysis.cadence import MIN_GAPS, PERCEIVED_NS
 from promptpath.analysis.facts import tcp_counter, whole
 from promptpath.analysis.rules.base import NO, Because, Rule, because
 from promptpath.analysis.rules.cause import failed
-from promptpath.analysis.stats import quantile
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import Severity, Stage
 from promptpath.model.names import (
@@ -96,7 +95,7 @@ def _delayed_ack(measured: Measured) -> Because:
     rhythm = measured.rhythm
     if rhythm is None or len(rhythm.gaps) < MIN_GAPS:
         return NO
-    usual = quantile(sorted(rhythm.gaps), 0.5)
+    usual = rhythm.median_gap_ns or 0
     near_rtt = measured.rtt_ns is not None and measured.rtt_ns > DELACK_LOW_NS * 0.75
     if usual > DELACK_LOW_NS / 2 or near_rtt:
         return NO
