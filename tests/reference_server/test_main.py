@@ -131,6 +131,8 @@ def test_the_send_log_has_a_line_for_each_event_with_the_stamp_that_was_sent(
         with running.client() as client:
             headers = {"x-promptpath-timing": "1"}
             answer = client.post("/v1/chat/completions", json=chat(max_tokens=3), headers=headers)
+        running.process.terminate()
+        running.ended()
         rows = [json.loads(line) for line in log.read_text().splitlines()]
     assert [row["kind"] for row in rows] == ["role", "text", "text", "text", "finish", "end"]
     data = [line[6:] for line in answer.text.splitlines() if line.startswith("data: {")]

@@ -23,6 +23,7 @@ def test_the_clock_gives_both_stamps_of_the_servers_clock() -> None:
 def test_the_model_list_has_the_one_model() -> None:
     document = ask("GET", "/v1/models").json()
     assert [model["id"] for model in document["data"]] == [MODEL]
+    assert "approximate" in document["data"][0]["tokenizer"]
 
 
 def test_metrics_are_prometheus_text_with_vllms_names() -> None:
