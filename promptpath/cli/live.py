@@ -64,6 +64,8 @@ class View:
         """Run time, as near as can be told from here."""
         if self._offset_ns is None:
             return 0
+        if self.run.over:
+            return max((hop.end_ns or 0 for hop in self.run.hops), default=0)
         return max(time.monotonic_ns() - self._offset_ns, self.run.latest_ns)
 
     def draw(self, width: int) -> Group:

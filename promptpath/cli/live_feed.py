@@ -39,7 +39,7 @@ class LiveFeed:
         self.dropped = 0
         """Rows the view never saw."""
         os.set_blocking(fd, False)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, AttributeError):  # Linux only
             fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def begin(self, index: int, kind: str, head: bytes) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from promptpath.model.enums import CONTENT_KINDS, VISIBLE_KINDS, EventKind, Stage
 from promptpath.model.log import Row
 from promptpath.model.names import (
+    HTTP_REDIRECT,
     SPAN_DIAL,
     SPAN_HANDSHAKE,
     SPAN_PROXY_DIAL,
@@ -58,6 +59,8 @@ class LiveRun:
     last_content_ns: Ns | None = None
     latest_ns: Ns = 0
     """The latest instant any row named."""
+    over: bool = False
+    """The response has ended; what follows (a second connection, DNS details) is off the path."""
     _open: dict[int, LiveHop] = field(default_factory=dict)
     _stamps: dict[int, Ns] = field(default_factory=dict)
     _next_stamp: int = 0
@@ -77,6 +80,8 @@ class LiveRun:
                 self._span(span, stage, name, start_ns)
             case ["span-end", span, end_ns, _, _]:
                 self._span_end(span, end_ns)
+            case ["fact", key, *_] if key == HTTP_REDIRECT:
+                self.over = False
             case ["event", kind, stamp, _, tokens, *_]:
                 self._event(_KINDS[kind], stamp, tokens)
             case _:
@@ -88,7 +93,7 @@ class LiveRun:
     def _span(self, span: int, stage: str, name: str, start_ns: Ns) -> None:
         self._seen(start_ns)
         top = _SPANS.get((stage, name))
-        if top is not None:
+        if top is not None and not self.over:
             hop = LiveHop(top, start_ns)
             self.hops.append(hop)
             self._open[span] = hop
@@ -98,6 +103,7 @@ class LiveRun:
         hop = self._open.pop(span, None)
         if hop is None:
             return
+        self.over = hop.stage is Stage.WAIT
         if hop.stage is Stage.WAIT and self.last_content_ns is not None:
             self.hops[-1].end_ns = self.last_content_ns
             self.hops.append(LiveHop(Stage.FINISH, self.last_content_ns, end_ns))

@@ -67,12 +67,16 @@ def _finish(
     from promptpath.cli.judge import document_of
     from promptpath.cli.show import show
 
-    if not measured.traces:
-        raise UsageError("interrupted before anything was measured")
     document = document_of(measured.traces, prepared.plan, interrupted=measured.interrupted)
+    unwritten: UsageError | None = None
     for output in outputs:
-        output.write(document)
+        try:
+            output.write(document)
+        except UsageError as error:  # the disk is full, say: the other places still get theirs
+            unwritten = error
     show(document, as_json=options.json, no_color=options.no_color)
+    if unwritten is not None:
+        raise unwritten
     return ExitCode(document.summary.exit_code)
 
 

@@ -43,6 +43,14 @@ def test_the_hops_of_a_trip_come_out_in_order_and_join() -> None:
     assert all(hop.end_ns is not None for hop in model.hops)
 
 
+def test_what_comes_after_the_response_is_no_hop_but_a_redirects_trip_is() -> None:
+    rows = rows_of_a_trip()
+    dial: Row = ["span", 99, None, 2, "tcp", "dial", 10**9]
+    assert model_of([*rows, dial]).hops == model_of(rows).hops
+    redirect: Row = ["fact", "http.redirect", {"status": 307}, "observed", None]
+    assert model_of([*rows, redirect, dial]).hops[-1].start_ns == 10**9
+
+
 def test_events_and_tokens_are_counted() -> None:
     model = model_of(rows_of_a_trip())
     assert model.events == 20
