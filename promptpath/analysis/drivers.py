@@ -36,12 +36,12 @@ def drivers_of(leg: Leg, measured: Measured) -> tuple[str, ...]:
     return tuple(printable(word) for word in words)
 
 
-def round_trips(duration_ns: Ns, rtt: Ns | None) -> str | None:
-    """ "43.0 ms of 44.0 ms is one RTT" in its general form; None where the RTT is not known, is
-    longer, or is a tenth or less: then the network is not what the hop is made of."""
-    if not rtt or rtt > duration_ns or duration_ns > 10 * rtt:
+def round_trips(duration_ns: Ns, rtt: Ns | None, count: int = 1) -> str | None:
+    """ "43.0 ms of 44.0 ms is one round trip", for a hop that needs `count` of them. None where the
+    round trip is not known, does not fit, or is less than a tenth: then the hop is made of
+    something else."""
+    if not rtt or not duration_ns / 10 <= count * rtt <= duration_ns:
         return None
-    count = duration_ns // rtt
     trips = "one round trip" if count == 1 else f"{count} round trips"
     return f"{format_duration(count * rtt)} of {format_duration(duration_ns)} is {trips}"
 
@@ -68,12 +68,13 @@ def _lost_attempts(dial: Dial) -> str:
 
 def _tls(leg: Leg, measured: Measured) -> list[str]:
     facts = measured.facts
+    resumed = facts.record(TLS_RESUMED).get("accepted") is True
     words: list[str] = []
     if facts.records(TLS_HELLO_RETRY):
         words.append("2 round trips: HelloRetryRequest")
-    elif facts.text(TLS_VERSION) == "TLSv1.2" and not facts.record(TLS_RESUMED).get("accepted"):
+    elif facts.text(TLS_VERSION) == "TLSv1.2" and not resumed:
         words.append("2 round trips: TLS 1.2")
-    trips = round_trips(leg.duration_ns, measured.rtt_ns)
+    trips = round_trips(leg.duration_ns, measured.rtt_ns, 2 if words else 1)
     return words + ([trips] if trips else [])
 
 
