@@ -39,6 +39,19 @@ ADDRESS_MISMATCH: Final = 64
 UNREADABLE: Final = -1
 """Not one of OpenSSL's: the leaf is no certificate."""
 
+CODES: Final[dict[int, str]] = {
+    2: "cert-unknown-ca",
+    NOT_YET_VALID: "cert-not-yet-valid",
+    EXPIRED: "cert-expired",
+    SELF_SIGNED: "cert-self-signed",
+    SELF_SIGNED_IN_CHAIN: "cert-unknown-ca",
+    NO_LOCAL_ISSUER: "cert-unknown-ca",
+    21: "cert-unknown-ca",
+    HOST_MISMATCH: "cert-wrong-host",
+    ADDRESS_MISMATCH: "cert-wrong-host",
+}
+"""X509_V_ERR_* (X509_STORE_CTX_get_error(3)) -> our code; all others are cert-invalid."""
+
 _SERVER_AUTH: Final = "1.3.6.1.5.5.7.3.1"
 _ANY_PURPOSE: Final = "2.5.29.37.0"
 
@@ -51,10 +64,19 @@ class Verdict:
     reason: str | None
 
 
-def verdict_fact(verdict: Verdict) -> Json:
-    """A verdict as the fact `tls.verify`."""
+def certificate_code(verify_code: int) -> str:
+    """Our word for OpenSSL's reason, as errors and facts carry it."""
+    return CODES.get(verify_code, "cert-invalid")
+
+
+def verdict_fact(verdict: Verdict | None) -> Json:
+    """A verdict as the fact `tls.verify`; None: there was nothing to judge."""
+    if verdict is None:
+        return {"verified": False, "error": None, "code": None, "checked": False}
+    good = verdict.code == OK
     reason = None if verdict.reason is None else printable(verdict.reason[:_TEXT_LIMIT])
-    return {"verified": verdict.code == OK, "error": reason, "checked": True}
+    code = None if good else certificate_code(verdict.code)
+    return {"verified": good, "error": reason, "code": code, "checked": True}
 
 
 def matches_name(name: str, alternatives: Iterable[tuple[str, str]]) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from promptpath.errors import MeasureError
 from promptpath.model.enums import Layer, Stage
@@ -36,6 +36,7 @@ from promptpath.probe.tls_failure import FailureContext
 from promptpath.probe.tls_observer import ClearMessages, HandshakeObserver
 from promptpath.wire.tls_records import CHANGE_CIPHER_SPEC, RecordSplitter, TlsRecord
 
+_Item = TypeVar("_Item", bound=Chunk | Closed)
 _READ_BYTES: Final = 1 << 14
 """Most plaintext of one record (RFC 8446 section 5.1)."""
 
@@ -257,7 +258,7 @@ class TlsLink:
 
     def _reason(self, error: ssl.SSLError) -> str:
         self.observer.settle()
-        alert = self.observer.received_alert
+        alert = self.observer.fatal_alert
         if alert is not None:
             return f"TLS alert {alert.description}"
         return (error.reason or type(error).__name__).replace("_", " ").lower()
@@ -383,6 +384,10 @@ class TlsLink:
         self._settle()
         if isinstance(self._link, Rebindable):
             self._link.rebind(recorder)
+        shift_ns = self._recorder.clock.t0_monotonic_ns - recorder.clock.t0_monotonic_ns
+        self._ready = [_shifted(item, shift_ns) for item in self._ready]
+        if self._closed is not None:
+            self._closed = _shifted(self._closed, shift_ns)
         self.conn = self._link.conn
         self._recorder = recorder
         self._span = None
@@ -416,8 +421,8 @@ class TlsLink:
         observer = self.observer
         if self._closed is None or self._closed.how == "close-notify":
             return None
-        if observer.received_alert is not None:
-            return tls_failure.alert(self._context, observer.received_alert.description)
+        if observer.fatal_alert is not None:
+            return tls_failure.alert(self._context, observer.fatal_alert.description)
         if observer.client_certificate_requested and not self._plaintext_bytes:
             return tls_failure.closed(self._context, self._closed.how, self._closed.detail)
         return None
@@ -431,6 +436,13 @@ class TlsLink:
             record_certificates(
                 self.observer, self._tls, self.target, self._recorder.clock, done=self._done
             )
+
+
+def _shifted(item: _Item, by_ns: Ns) -> _Item:
+    """The item with its instants on another run's clock."""
+    old = item.stamp
+    stamp = replace(old, at_ns=old.at_ns + by_ns, lo_ns=old.lo_ns + by_ns, hi_ns=old.hi_ns + by_ns)
+    return replace(item, stamp=stamp)
 
 
 async def handshake(

@@ -47,7 +47,7 @@ def record_certificates(
 
 def _verify_afterwards(chain: tuple[bytes, ...], target: TlsTarget, clock: RunClock) -> Json:
     if not chain:
-        return {"verified": False, "error": None, "checked": False}
+        return certificates.verdict_fact(None)
     now_unix_s = clock.unix_ns(clock.now_ns()) // NS_PER_S
     verdict = certificates.judge(chain, trusted_roots(target.settings), target.name, now_unix_s)
     return certificates.verdict_fact(verdict)

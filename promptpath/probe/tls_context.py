@@ -55,8 +55,8 @@ class TlsTarget:
 
     @property
     def name(self) -> str:
-        """The name the certificate must be for."""
-        return self.sni or self.host
+        """The name the certificate must be for; no final dot (RFC 6066 section 3)."""
+        return (self.sni or self.host).removesuffix(".")
 
 
 class ObservedTls(ssl.SSLObject):
@@ -76,6 +76,8 @@ def context_for(settings: TlsSettings) -> ssl.SSLContext:
     default ciphers and groups: we measure what a usual client meets. Raises UsageError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # A renegotiation could only ask for a client certificate; HTTP/2 forbids it (RFC 9113, 9.2.1).
+    context.options |= ssl.OP_NO_RENEGOTIATION
     context.check_hostname = settings.named and not settings.insecure
     if settings.insecure:
         context.verify_mode = ssl.CERT_NONE

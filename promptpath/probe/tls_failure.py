@@ -9,21 +9,9 @@ from typing import Final
 from promptpath.errors import MeasureError, RemoteError
 from promptpath.model.enums import Stage
 from promptpath.model.redact import printable
+from promptpath.probe.certificates import certificate_code
 from promptpath.probe.tls_observer import HandshakeObserver
 from promptpath.wire.tls_records import NotTls
-
-CERTIFICATE_CODES: Final[dict[int, str]] = {
-    2: "cert-unknown-ca",
-    9: "cert-not-yet-valid",
-    10: "cert-expired",
-    18: "cert-self-signed",
-    19: "cert-unknown-ca",
-    20: "cert-unknown-ca",
-    21: "cert-unknown-ca",
-    62: "cert-wrong-host",
-    64: "cert-wrong-host",
-}
-"""X509_V_ERR_* (X509_STORE_CTX_get_error(3)) -> our code; all others are cert-invalid."""
 
 CERTIFICATE_HINTS: Final[dict[str, str]] = {
     "cert-expired": "renew the server's certificate; --insecure measures on",
@@ -121,8 +109,8 @@ def closed(context: FailureContext, how: str, detail: str) -> MeasureError:
     """The connection ended inside the handshake."""
     verb = "reset the connection" if how == "rst" else "closed the connection"
     observer = context.observer
-    if observer.received_alert is not None:
-        return alert(context, observer.received_alert.description)
+    if observer.fatal_alert is not None:
+        return alert(context, observer.fatal_alert.description)
     if observer.client_certificate_requested:
         hint = "it asked for a client certificate, which we cannot give"
     elif observer.last_received is None:
@@ -161,7 +149,7 @@ def alert(context: FailureContext, description: str) -> MeasureError:
 
 def bad_certificate(context: FailureContext, verify_code: int, message: str) -> MeasureError:
     """OpenSSL (or our own check of the name) rejects the chain."""
-    code = CERTIFICATE_CODES.get(verify_code, "cert-invalid")
+    code = certificate_code(verify_code)
     return context.error(
         f"the certificate of {context.host} is not to be trusted: {printable(message)}",
         code,
@@ -173,8 +161,8 @@ def engine_failure(context: FailureContext, error: ssl.SSLError) -> MeasureError
     """OpenSSL gave up: on the certificate, on the server's alert, or on its messages."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return bad_certificate(context, error.verify_code, error.verify_message)
-    if context.observer.received_alert is not None:
-        return alert(context, context.observer.received_alert.description)
+    if context.observer.fatal_alert is not None:
+        return alert(context, context.observer.fatal_alert.description)
     reason = error.reason or type(error).__name__
     if reason in _VERSION_REASONS:
         hello = context.observer.server_hello

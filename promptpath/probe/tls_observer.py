@@ -118,8 +118,8 @@ class HandshakeObserver:
         self.client_certificate_requested: bool | None = False
         """None: hidden from us (TLS 1.3 without the message hook)."""
         self.tickets = 0
-        self.received_alert: Alert | None = None
-        """The server's last alert other than close_notify."""
+        self.fatal_alert: Alert | None = None
+        """The alert with which the server ended the connection."""
 
     def rebind(self, recorder: Recorder, conn: int) -> None:
         """Go on in another run: what comes from now on is recorded there."""
@@ -260,8 +260,8 @@ class HandshakeObserver:
         # close_notify is how every good connection ends: a mark, but no fact to explain.
         if alert.description == "close_notify":
             return
-        if not sent:
-            self.received_alert = alert
+        if not sent and alert.level != "warning":
+            self.fatal_alert = alert
         if self._marks < MAX_MARKS:
             value = {"direction": _DIRECTIONS[sent], "level": alert.level}
             self.fact(TLS_ALERT, value | {"description": alert.description})

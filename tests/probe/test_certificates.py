@@ -237,7 +237,10 @@ DAMAGED = issue(
 
 
 def test_a_verdict_is_printable() -> None:
-    assert verdict_fact(Verdict(OK, None)) == {"verified": True, "error": None, "checked": True}
+    good = {"verified": True, "error": None, "code": None, "checked": True}
+    assert verdict_fact(Verdict(OK, None)) == good
+    assert verdict_fact(None) == good | {"verified": False, "checked": False}
+    assert verdict_fact(Verdict(INVALID_PURPOSE, "no"))["code"] == "cert-invalid"
     assert "\x1b" not in verdict_fact(Verdict(EXPIRED, "\x1b[2J"))["error"]
 
 

@@ -19,6 +19,7 @@ from tests.peers.threaded import Connection
 from tests.peers.tls_server import TLS10_ONLY, openssl_server
 from tests.probe.tls_client import Client, failing, run
 
+GOOD = {"verified": True, "error": None, "code": None, "checked": True}
 V12 = ssl.TLSVersion.TLSv1_2
 MS = 1_000_000
 
@@ -46,7 +47,7 @@ def test_each_bad_certificate_has_its_code_and_leaves_its_chain(
     (chain,) = client.facts("tls.chain")
     assert chain[0]["sha256"]
     verify = client.fact("tls.verify")
-    assert (verify["verified"], verify["checked"]) == (False, True)
+    assert (verify["verified"], verify["checked"], verify["code"]) == (False, True, code)
     assert verify["error"] in error.what
     assert handshake_span(client).outcome is Outcome.FAILED
     assert client.fact("tls.version") == "TLSv1.3"
@@ -86,7 +87,7 @@ def test_insecure_goes_on_and_records_what_openssl_would_have_said(
         _, client = run(scenario)
     assert error.code == code
     verify = client.fact("tls.verify")
-    assert (verify["verified"], verify["checked"]) == (False, True)
+    assert (verify["verified"], verify["checked"], verify["code"]) == (False, True, code)
     # Ours must begin as OpenSSL's does; it may go on ("not valid for NAME").
     theirs = refused.fact("tls.verify")["error"]
     assert verify["error"].lower()[:12] == theirs.lower()[:12]
@@ -102,7 +103,7 @@ def test_insecure_with_a_good_certificate_says_verified(certs: Certificates) -> 
             link.abort()
 
         _, client = run(scenario)
-    assert client.fact("tls.verify") == {"verified": True, "error": None, "checked": True}
+    assert client.fact("tls.verify") == GOOD
 
 
 @pytest.mark.parametrize(

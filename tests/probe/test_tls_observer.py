@@ -81,6 +81,19 @@ def test_a_close_notify_is_a_mark_and_no_fact() -> None:
     assert client.facts("tls.alert") == []
 
 
+def test_only_a_fatal_alert_is_why_a_connection_ended() -> None:
+    client = Client()
+    observer = observer_of(client)
+    observer.message(False, 21, b"\1\x70")
+    observer.settle()
+    assert client.fact("tls.alert")["description"] == "unrecognized_name"
+    assert observer.fatal_alert is None
+    observer.message(False, 21, b"\2\x50")
+    observer.settle()
+    assert observer.fatal_alert is not None
+    assert observer.fatal_alert.description == "internal_error"
+
+
 @pytest.fixture
 def without_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Python whose `ssl` has no message callback."""
