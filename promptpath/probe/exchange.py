@@ -14,17 +14,19 @@ from promptpath.model.names import (
     MARK_REQUEST_WIRE,
     MARK_REQUEST_WRITTEN,
     MARK_TRANSPORT_END,
+    MARK_WINDOW_STALL,
     SPAN_UPLOAD,
 )
 from promptpath.model.plan import Plan
 from promptpath.model.redact import redact_url
+from promptpath.model.stamp import user_stamp
 from promptpath.model.units import Ns
 from promptpath.probe.connect import Connection
 from promptpath.probe.link import Closed, Sent
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.request import build_request
 from promptpath.probe.response import ResponseReader
-from promptpath.wire.http import Broken, HttpEvent
+from promptpath.wire.http import Broken, Control, HttpEvent
 
 AFTER_MARKER_NS = 1_500_000_000
 """How long a response may stay open after its terminal event before we say so and leave. A last
@@ -58,6 +60,7 @@ class Exchange:
         self._upload_span = 0
         self._upload_done = False
         self._handed_out = False
+        self._stalled = False
         self._watch: asyncio.Task[None] | None = None
         self._acked = False
         self._idle_since_ns = 0
@@ -121,6 +124,22 @@ class Exchange:
         if last:
             self._handed_out = True
             self._watch = asyncio.create_task(self._watch_upload())
+        self._note_stall()
+
+    def _note_stall(self) -> None:
+        """The upload waits for the peer's window from here; the end of it comes as an event."""
+        scope = self._connection.http.stalled(self._stream)
+        if scope is None or self._stalled:
+            return
+        self._stalled = True
+        self._recorder.mark(
+            Stage.WAIT,
+            MARK_WINDOW_STALL,
+            user_stamp(self._recorder.now_ns()),
+            span=self._upload_span,
+            conn=self._connection.conn,
+            detail={"state": "begin", "scope": scope},
+        )
 
     async def _watch_upload(self) -> None:
         """Close the upload span as soon as the kernel says that the last byte left."""
@@ -198,6 +217,8 @@ class Exchange:
                     where=f"wait, {self._connection.target.authority}",
                     hint="check the URL's scheme and port; try --http 1.1",
                 )
+            if isinstance(event, Control) and event.name == MARK_WINDOW_STALL:
+                self._stalled = False
             reader.take(event)
 
     def _closed(self, reader: ResponseReader, closed: Closed) -> None:

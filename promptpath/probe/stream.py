@@ -74,6 +74,7 @@ class BodyReader:
             self._frames(self._framer.end(self._last_stamp))
         decoder = self._decoder
         if decoder is not None:
+            decoder.end()
             self._recorder.observed(
                 HTTP_CONTENT_DECODER,
                 {

@@ -113,6 +113,10 @@ class H1Connection:
         """All bytes of that request were handed out."""
         return 0 < stream <= self._stream and not self._out
 
+    def stalled(self, stream: int) -> str | None:
+        """Never: HTTP/1.1 leaves flow control to TCP."""
+        return None
+
     def reusable(self) -> bool:
         """The response is whole, both sides keep the connection, and nothing came behind it."""
         return (

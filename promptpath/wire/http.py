@@ -152,5 +152,10 @@ class HttpConnection(Protocol):
     def request_sent(self, stream: int) -> bool:
         """All bytes of that request were handed out by `data_to_send`."""
 
+    def stalled(self, stream: int) -> str | None:
+        """What the upload waits for since the last `data_to_send`: the peer's flow-control window
+        of the "stream" or of the "connection"; None when it waits for nothing. Whoever has the
+        clock marks the beginning; `receive` tells the end as a `Control`."""
+
     def reusable(self) -> bool:
         """Another request may be sent (after End)."""
