@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from promptpath.cli.options import TraceOptions
-from promptpath.model.codec import encode_row
+from promptpath.cli.tap import import_codec
 from promptpath.model.log import Row
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class LiveFeed:
         self._unsaid_run = b""
         self.dropped = 0
         """Rows the view never saw."""
+        self._encode = import_codec().encode_row
         os.set_blocking(fd, False)
         with contextlib.suppress(OSError, AttributeError):  # Linux only
             fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -45,7 +46,7 @@ class LiveFeed:
     def begin(self, index: int, kind: str, head: bytes) -> None:
         """A run begins."""
         self._stamps = 0
-        self._unsaid_run = encode_row(["run", index, kind])
+        self._unsaid_run = self._encode(["run", index, kind])
 
     def write(self, batch: Iterable[tuple[Row, bytes]]) -> None:
         """Hand on what a view can draw: arrivals are left out."""
@@ -57,7 +58,7 @@ class LiveFeed:
                 lines.append(line)
         if self._behind:
             # Rows name stamps by their number: tell from which one on it can count again.
-            lines.insert(bool(self._unsaid_run), encode_row(["resync", before]))
+            lines.insert(bool(self._unsaid_run), self._encode(["resync", before]))
         if not lines:
             return
         self._behind = not self._send(b"".join(lines))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from promptpath.errors import UsageError
 from promptpath.export.formats import exporter_for, suffix_of
-from promptpath.model.document import Document
 from promptpath.model.log import Row
+
+if TYPE_CHECKING:
+    from promptpath.model.document import Document
 
 JOURNAL_SUFFIX = ".partial.ndjson"
 """Of the journal beside a .json output while it is measured."""

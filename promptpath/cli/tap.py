@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from importlib import import_module
+from types import ModuleType
 from typing import Protocol
 
-from promptpath.model.codec import encode_row, journal_head
 from promptpath.model.log import Observer, Row
 from promptpath.model.plan import PlanRecord
 from promptpath.model.rows import ClockInfo
 
 FLUSH_S = 0.1
 """Ten looks a second are smooth to the eye, and a crash loses a tenth of a second at most."""
+
+
+def import_codec() -> ModuleType:
+    """`model.codec`, only where rows are written: it and the report's types take 30 ms to import,
+    which a run without a journal and a view need not wait for before its first packet."""
+    return import_module("promptpath.model.codec")
 
 
 class Sink(Protocol):
@@ -36,13 +43,15 @@ class Tap:
         self._plan = plan
         self._sinks = sinks
         self._rows: list[Row] = []
+        if sinks:
+            self._codec = import_codec()
 
     def begin(self, index: int, kind: str, clock: ClockInfo) -> list[Observer]:
         """A run begins: its observers (none where nobody listens)."""
         self.flush()
         if not self._sinks:
             return []
-        head = journal_head(clock, self._plan)
+        head = self._codec.journal_head(clock, self._plan)
         for sink in self._sinks:
             sink.begin(index, kind, head)
         return [self._rows.append]
@@ -51,7 +60,8 @@ class Tap:
         """Hand on what has come since the last time."""
         if not self._rows:
             return
-        batch = [(row, encode_row(row)) for row in self._rows]
+        encode = self._codec.encode_row
+        batch = [(row, encode(row)) for row in self._rows]
         self._rows.clear()
         for sink in self._sinks:
             sink.write(batch)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import PurePath
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from promptpath.errors import UsageError
-from promptpath.model.document import Document
 
-Exporter = Callable[[Document], Iterator[bytes]]
+if TYPE_CHECKING:  # the report's types are not needed to check a name before t0
+    from promptpath.model.document import Document
+
+Exporter = Callable[["Document"], Iterator[bytes]]
 """A document as bytes, in pieces."""
 
 BY_SUFFIX: dict[str, str] = {

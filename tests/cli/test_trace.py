@@ -20,6 +20,7 @@ from tests.peers.scripted import (
     HOLD,
     ReadRequest,
     ScriptedOrigin,
+    Step,
     chunk,
     head,
     response,
@@ -163,8 +164,8 @@ def test_a_key_and_the_content_are_nowhere_in_the_results(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_KEY", SECRET)
-    echoing = [ReadRequest(), head(200, "text/event-stream", ("x-echo", SECRET))]
-    steps = [
+    echoing: list[Step] = [ReadRequest(), head(200, "text/event-stream", ("x-echo", SECRET))]
+    steps: list[Step] = [
         *echoing,
         chunk(delta(f"your key is {SECRET}")),
         chunk(FINISH),
