@@ -58,6 +58,7 @@ PROXY_BYPASSED: Final = "proxy.bypassed"
 TLS_VERSION: Final = "tls.version"
 """TLSv1.2 | TLSv1.3."""
 TLS_CIPHER: Final = "tls.cipher"
+"""Cipher suite by its IANA name, for example TLS_AES_128_GCM_SHA256."""
 TLS_GROUP: Final = "tls.group"
 """Key exchange group, for example x25519; null when not seen."""
 TLS_SIGNATURE: Final = "tls.signature"
@@ -73,15 +74,18 @@ TLS_CHAIN: Final = "tls.chain"
 """[{"subject", "issuer", "names": [str], "not_before_unix_s", "not_after_unix_s", "serial", "key",
 "signature", "sha256"}], the leaf first, as sent."""
 TLS_VERIFY: Final = "tls.verify"
-"""{"verified": bool, "error": str | null, "checked": bool}."""
+"""{"verified": bool, "error": str | null, "code": cert-expired | cert-not-yet-valid |
+cert-self-signed | cert-unknown-ca | cert-wrong-host | cert-invalid | null, "checked": bool}; with
+--insecure what verification would have said; `checked` is false where nothing could be judged."""
 TLS_CLIENT_CERT_REQUESTED: Final = "tls.client_certificate_requested"
-"""bool."""
+"""bool | null: null where TLS 1.3 hides it from us (a Python without the message hook)."""
 TLS_TICKET: Final = "tls.ticket"
-"""{"lifetime_s", "max_early_data_bytes"}: one NewSessionTicket."""
+"""{"lifetime_s", "max_early_data_bytes": int | null}: one NewSessionTicket; null: it offers no
+early data."""
 TLS_RESUMED: Final = "tls.resumed"
 """{"offered": bool, "accepted": bool}."""
 TLS_ALERT: Final = "tls.alert"
-"""{"direction": sent | received, "level", "description"}."""
+"""{"direction": sent | received, "level", "description"}; close_notify is no fact, only a mark."""
 
 # --- http ---------------------------------------------------------------------------------------
 HTTP_REQUEST: Final = "http.request"
