@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import ssl
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from promptpath.errors import MeasureError, RemoteError
 from promptpath.model.enums import Outcome, Stage
+from promptpath.probe.certificates import certificate_code
 from promptpath.probe.link import Closed
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.tls_failure import FailureContext, alert, closed
@@ -284,3 +286,14 @@ def test_the_end_after_a_certificate_request_points_at_it() -> None:
     context = context_of(Client())
     context.observer.client_certificate_requested = True
     assert "client certificate" in (closed(context, "rst", "").hint or "")
+
+
+def test_the_docs_list_every_code() -> None:
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "reference" / "tls.md").read_text()
+    documented = set(re.findall(r"`([a-z-]+)`", page.split("## Failures")[1].split("## Limits")[0]))
+    source = (root / "promptpath" / "probe" / "tls_failure.py").read_text()
+    raised = set(re.findall(r'"(closed|connect-timeout|handshake-protocol|not-tls)"', source))
+    raised |= {alert(context_of(Client()), name).code for name in ALERTS.values()}
+    raised |= {certificate_code(number) for number in range(100)} | {"bad-name", "version"}
+    assert documented == raised
