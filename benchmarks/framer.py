@@ -1,7 +1,8 @@
 """Is the SSE framer fast, stamps and payloads included, and linear?
 
 Two sets of events of about 200 bytes (a chat completion's delta), fed 1 KB at a time, against
-httpx-sse in the same run, alternating; and one event of 8 MiB against one of 4 MiB.
+httpx-sse in the same run, alternating; one event of 8 MiB against one of 4 MiB; and one event of
+40,000 data lines against one of 20,000.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ EVENTS = 20_000
 ROUNDS = 15
 RATIO = 2.0
 DOUBLING = 2.5
-"""8 MiB may cost so many times 4 MiB: 2 is linear, 4 is quadratic; the rest is noise."""
+"""Twice the size may cost so many times: 2 is linear, 4 is quadratic; the rest is noise."""
 _MIB = 1_048_576
 _TAIL = (
     '"object":"chat.completion.chunk","created":1700000000,"model":"gpt-4o-mini",'
@@ -91,9 +92,9 @@ def seconds(work: Callable[[list[bytes]], int], pieces: list[bytes]) -> float:
     return time.perf_counter() - started
 
 
-def one_event_seconds(size: int) -> float:
-    """One event of `size` payload bytes in 1 KB feeds, the best of five."""
-    pieces = feeds(b"data: " + b"x" * size + b"\n\n")
+def one_event_seconds(lines: int, line_bytes: int) -> float:
+    """One event of so many data lines in 1 KB feeds, the best of five."""
+    pieces = feeds((b"data: " + b"x" * line_bytes + b"\n") * lines + b"\n")
     return min(seconds(ours, pieces) for _ in range(5))
 
 
@@ -111,7 +112,8 @@ def main() -> int:
         for name, work in contenders.items():
             times[name].append(seconds(work, pieces))
     best = {name: min(values) for name, values in times.items()}
-    four, eight = one_event_seconds(4 * _MIB), one_event_seconds(8 * _MIB)
+    four, eight = one_event_seconds(1, 4 * _MIB), one_event_seconds(1, 8 * _MIB)
+    lines, twice_lines = one_event_seconds(20_000, 20), one_event_seconds(40_000, 20)
     bars = [
         Bar(
             name="times as fast as httpx-sse (lean)",
@@ -128,8 +130,20 @@ def main() -> int:
         Bar(name="an event", value=best["promptpath"] / EVENTS * 1e6, unit="us"),
         Bar(name="one 8 MiB event / one 4 MiB event", value=eight / four, unit="x", limit=DOUBLING),
         Bar(name="one 8 MiB event", value=eight * 1e3, unit="ms"),
+        Bar(
+            name="40,000 data lines / 20,000 data lines",
+            value=twice_lines / lines,
+            unit="x",
+            limit=DOUBLING,
+        ),
+        Bar(name="one event of 20,000 data lines", value=lines * 1e3, unit="ms"),
     ]
-    runs: dict[str, Any] = {"seconds": times, "fifo": fifo, "one_event_s": {"4": four, "8": eight}}
+    runs: dict[str, Any] = {
+        "seconds": times,
+        "fifo": fifo,
+        "one_event_s": {"4 MiB": four, "8 MiB": eight},
+        "lines_s": {"20000": lines, "40000": twice_lines},
+    }
     return publish("framer", bars, runs, before)
 
 

@@ -302,6 +302,14 @@ def test_a_goaway_that_leaves_our_stream_out_ends_it() -> None:
     assert pair.client.receive_eof(at(4)) == []
 
 
+def test_frames_behind_the_end_of_a_stream_do_not_break_it() -> None:
+    pair = Pair()
+    pair.server.send_headers(pair.stream, SSE, end_stream=True)
+    assert kinds(pair.down()) == ["Head", "End"]
+    assert pair.client.receive(raw(DataFrame(pair.stream, data=b"late")), at(4)) == []
+    assert pair.client.reusable()
+
+
 def test_a_reset_carries_its_code() -> None:
     pair = Pair()
     pair.head()
