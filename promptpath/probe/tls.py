@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from promptpath.errors import MeasureError
@@ -33,6 +33,7 @@ from promptpath.probe.tls_context import (
     has_message_hook,
 )
 from promptpath.probe.tls_failure import FailureContext
+from promptpath.probe.tls_flights import Flights
 from promptpath.probe.tls_observer import ClearMessages, HandshakeObserver
 from promptpath.wire.tls_records import CHANGE_CIPHER_SPEC, RecordSplitter, TlsRecord
 
@@ -47,15 +48,6 @@ class Rebindable(Protocol):
 
     def rebind(self, recorder: Recorder) -> None:
         """Take that run's recorder and clock."""
-
-
-@dataclass(slots=True)
-class _Flight:
-    """One of our flights whose send stamps are not all known yet."""
-
-    mark: str
-    message: str
-    wired: bool = False
 
 
 class TlsLink:
@@ -102,11 +94,11 @@ class TlsLink:
         self._done = False
         self._ready: list[Chunk | Closed] = []
         self._closed: Closed | None = None
-        self._flights: list[_Flight] = []
-        self._flight_count = 0
+        self._flights = Flights(link, self.observer, prefix)
         self._plaintext_bytes = 0
         self._certificates_recorded = False
         self._summarized = False
+        self._verdict: Verdict | None = None
         self._write_error: ssl.SSLError | None = None
 
     def _engine(self, session: ssl.SSLSession | None) -> ObservedTls:
@@ -136,19 +128,25 @@ class TlsLink:
         application data may be sent (our Finished; with TLS 1.2 the server's). Raises MeasureError;
         the link below is then the caller's to close."""
         self._advance()
-        with self._recorder.span(self._stage, span_name, parent=parent, conn=self.conn) as span:
-            self._span = self.observer.span = span
-            try:
-                self._flush()
-                await self._exchange(deadline_ns)
-                check_name(self._tls, self.target)
-            except ssl.SSLError as error:
-                self._flush()  # The alert that tells the server why
-                self._failed(error)
-                raise tls_failure.engine_failure(self._context, error) from None
-            except BaseException:
-                self._failed(None)
-                raise
+        try:
+            with self._recorder.span(self._stage, span_name, parent=parent, conn=self.conn) as span:
+                self._span = self.observer.span = span
+                await self._shake(deadline_ns)
+        except BaseException:
+            self._failed()
+            raise
+
+    async def _shake(self, deadline_ns: Ns) -> None:
+        try:
+            self._flush()
+            await self._exchange(deadline_ns)
+            check_name(self._tls, self.target)
+        except ssl.SSLError as error:
+            self._flush()  # The alert that tells the server why
+            self.observer.settle()
+            if isinstance(error, ssl.SSLCertVerificationError):
+                self._verdict = Verdict(error.verify_code, error.verify_message)
+            raise tls_failure.engine_failure(self._context, error) from None
 
     async def _exchange(self, deadline_ns: Ns) -> None:
         while not self._done:
@@ -160,7 +158,7 @@ class TlsLink:
             for item in items:
                 self._take(item)
             self._flush()
-            self._note_flights()
+            self._flights.note()
             if self._closed is not None and not self._done:
                 self.observer.settle()
                 fault = self._records.fault
@@ -179,14 +177,13 @@ class TlsLink:
         if self._clear is not None:
             self._clear.finish(sent=False)
 
-    def _failed(self, error: ssl.SSLError | None) -> None:
+    def _failed(self) -> None:
         """Record what a failed handshake showed."""
         self._summarized = True
         self.observer.settle()
         self.observer.summarize(offered=self.target.alpn)
-        if isinstance(error, ssl.SSLCertVerificationError):
-            verdict = Verdict(error.verify_code, error.verify_message)
-            self.observer.fact(TLS_VERIFY, verdict_fact(verdict))
+        if self._verdict is not None:
+            self.observer.fact(TLS_VERIFY, verdict_fact(self._verdict))
             self.record_certificates()
 
     def _settle(self) -> None:
@@ -281,37 +278,17 @@ class TlsLink:
     # -- what goes -------------------------------------------------------------------------------
 
     def _flush(self, mark: str | None = None) -> None:
-        """Hand OpenSSL's output to the link below; a flight of handshake messages gets a mark of
-        its own, unless the caller's mark is on the same bytes."""
+        """Hand OpenSSL's output to the link below."""
         data = self._outgoing.read()
         if not data and mark is None:
             return
         if self._clear is not None:
             for record in self._sent_records.feed(data, self._recorder.clock.user_stamp()):
                 self._clear.record(record, sent=True)
-        if not self.observer.has_unsent:
+        if self.observer.has_unsent:
+            self._flights.write(data, mark, self._recorder.clock)
+        else:
             self._link.write(data, mark)
-            return
-        name = mark
-        if name is None:
-            self._flight_count += 1
-            name = f"{self._prefix}flight-{self._flight_count}"
-        self._link.write(data, name)
-        stamp = self._link.sent(name).written or self._recorder.clock.user_stamp()
-        message = self.observer.written(stamp)
-        if mark is None:
-            self._flights.append(_Flight(name, message))
-
-    def _note_flights(self) -> None:
-        """Record send stamps of our flights that have become known since."""
-        for flight in tuple(self._flights):
-            sent = self._link.sent(flight.mark)
-            if sent.wire is not None and not flight.wired:
-                flight.wired = True
-                self.observer.flight(False, sent.wire, flight.message)
-            if sent.acked is not None:
-                self.observer.flight(True, sent.acked, flight.message)
-                self._flights.remove(flight)
 
     # -- Link ------------------------------------------------------------------------------------
 
@@ -342,8 +319,7 @@ class TlsLink:
             for item in await self._link.receive(deadline_ns):
                 self._take(item)
             self._flush()
-            if self._flights:
-                self._note_flights()
+            self._flights.note()
         ready, self._ready = self._ready, []
         return ready
 
@@ -365,7 +341,7 @@ class TlsLink:
             self._tls.unwrap()
         self._flush()
         await self._link.close()
-        self._note_flights()
+        self._flights.note()
         self._settle()
 
     def abort(self) -> None:
@@ -391,7 +367,7 @@ class TlsLink:
         self.conn = self._link.conn
         self._recorder = recorder
         self._span = None
-        self._flights.clear()
+        self._flights.forget()
         self.observer.rebind(recorder, self.conn)
 
     @property

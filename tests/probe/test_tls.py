@@ -167,7 +167,7 @@ def test_records_tile_the_stream_and_give_plaintext_their_stamps(certs: Certific
     stamps = {row.stamp for row in records}
     assert {chunk.stamp for chunk in received} <= stamps
     assert stamps <= {row.stamp for row in segments}
-    assert all(a.at_ns <= b.at_ns for a, b in pairwise(records))
+    assert all(a.lo_ns <= b.hi_ns for a, b in pairwise(records))
 
 
 def test_nothing_depends_on_how_the_bytes_are_cut(certs: Certificates) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
 from pathlib import Path
@@ -9,9 +10,11 @@ import pytest
 
 from promptpath.errors import MeasureError, RemoteError
 from promptpath.model.enums import Outcome, Stage
+from promptpath.probe import tls
 from promptpath.probe.certificates import certificate_code
 from promptpath.probe.link import Closed
 from promptpath.probe.recorder import Recorder
+from promptpath.probe.tls_certificates import record_certificates
 from promptpath.probe.tls_failure import FailureContext, alert, closed
 from promptpath.probe.tls_observer import HandshakeObserver
 from promptpath.wire.tls_names import ALERTS
@@ -55,6 +58,29 @@ def test_each_bad_certificate_has_its_code_and_leaves_its_chain(
     assert client.fact("tls.version") == "TLSv1.3"
     (sent,) = client.facts("tls.alert")
     assert (sent["direction"], sent["level"]) == ("sent", "fatal")
+
+
+def test_reading_the_certificates_is_no_part_of_the_handshake(
+    certs: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int | None] = []
+
+    def late(observer: HandshakeObserver, *rest: Any, **options: Any) -> None:
+        (span,) = [span for span in client.recorder.log.spans if span.id == observer.span]
+        ended.append(span.end_ns)
+        record_certificates(observer, *rest, **options)
+
+    monkeypatch.setattr(tls, "record_certificates", late)
+    client = Client()
+
+    async def scenario() -> None:
+        with pytest.raises(MeasureError):
+            await client.connect(origin.port, ca=certs.ca)
+
+    with ScriptedOrigin([HOLD], tls=certs.expired.server_context()) as origin:
+        asyncio.run(scenario())
+    assert ended == [handshake_span(client).end_ns]
+    assert ended[0] is not None
 
 
 def test_an_unknown_authority_has_its_code(certs: Certificates) -> None:
