@@ -84,7 +84,7 @@ def _short(request: CurlRequest, word: str, rest: list[str]) -> CurlRequest:
 
 def _value(name: str, rest: list[str]) -> str:
     if not rest:
-        raise UsageError(f"curl's {name} wants a value", where="--curl")
+        raise UsageError(f"curl's {name} wants a value", expected=f"{name} VALUE", where="--curl")
     return rest.pop(0)
 
 
@@ -98,7 +98,7 @@ def _unknown(name: str) -> UsageError:
 
 def _finish(request: CurlRequest) -> CurlRequest:
     if request.url is None:
-        raise UsageError("no URL in the curl command", where="--curl")
+        raise UsageError("no URL in the curl command", expected="curl https://...", where="--curl")
     if request.as_query and request.body is not None:
         query = quote(request.body.decode("utf-8", "replace"), safe="=&%+")
         joint = "&" if "?" in request.url else "?"
@@ -125,7 +125,9 @@ def _add_header(request: CurlRequest, name: str, value: str) -> CurlRequest:
 def _header(request: CurlRequest, value: str) -> CurlRequest:
     name, colon, content = value.partition(":")
     if value.startswith("@"):
-        raise UsageError("curl's -H @FILE is not supported", where="--curl")
+        raise UsageError(
+            "curl's -H @FILE is not supported", expected="-H 'Name: value'", where="--curl"
+        )
     # "Name:" removes a header and "Name;" sends an empty one; neither is worth sending here.
     return _add_header(request, name, content) if colon and content.strip() else request
 
@@ -161,7 +163,9 @@ def _json(request: CurlRequest, value: str) -> CurlRequest:
 
 def _user(request: CurlRequest, value: str) -> CurlRequest:
     if ":" not in value:
-        raise UsageError("curl's -u wants user:password", where="--curl")
+        raise UsageError(
+            "curl's -u wants user:password", expected="-u user:password", where="--curl"
+        )
     token = base64.b64encode(value.encode()).decode()
     return _add_header(request, "authorization", f"Basic {token}")
 
@@ -176,7 +180,11 @@ def _read(name: str) -> bytes:
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {name!r}: {error.strerror}", where="--curl") from error
+        raise UsageError(
+            f"cannot read {name!r}: {error.strerror}",
+            where="--curl",
+            hint="run it where the file is, or name its whole path",
+        ) from error
 
 
 def _skip(request: CurlRequest, _value: str) -> CurlRequest:

@@ -60,4 +60,6 @@ def _read(name: str) -> bytes:
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {name!r}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot read {name!r}: {error.strerror}", hint="check the path"
+        ) from error

@@ -18,7 +18,7 @@ from typer._click import exceptions as click  # typer 0.28 carries its own click
 
 from promptpath import __version__
 from promptpath.cli import options as o
-from promptpath.errors import ExitCode, PromptpathError
+from promptpath.errors import ExitCode, PromptpathError, UsageError
 
 app = typer.Typer(
     name="promptpath",
@@ -134,7 +134,10 @@ def run(arguments: list[str]) -> int:
     except (BrokenPipeError, _StdoutGoneError):
         return _stdout_gone()
     except PromptpathError as error:
-        return _fail(error.lines(), error.exit_code, debug)
+        lines = error.lines()
+        if error.hint is None and isinstance(error, UsageError):
+            lines.append(f"hint: promptpath {arguments[0]} --help")
+        return _fail(lines, error.exit_code, debug)
     except click.ClickException as error:
         return _fail(_click_lines(error), ExitCode.USAGE, debug)
     except (KeyboardInterrupt, typer.Abort):

@@ -42,7 +42,10 @@ class Output:
             with self._path.open("wb") as file:
                 file.writelines(exporter_for(self.name)(document))
         except OSError as error:
-            raise UsageError(f"cannot write {self.name!r}: {error.strerror}") from error
+            raise UsageError(
+                f"cannot write {self.name!r}: {error.strerror}",
+                hint="free some space or choose another place with -o FILE",
+            ) from error
 
     def forget(self) -> None:
         """Remove the file if it was made here and nothing was ever written to it."""

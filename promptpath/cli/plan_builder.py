@@ -205,7 +205,9 @@ def _readable(name: str, option: str) -> str:
         with Path(name).open("rb"):
             return name
     except OSError as error:
-        raise UsageError(f"cannot read {option} {name!r}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot read {option} {name!r}: {error.strerror}", hint="check the path"
+        ) from error
 
 
 def _appendable(name: str) -> str:
@@ -213,4 +215,7 @@ def _appendable(name: str) -> str:
         with Path(name).open("ab"):
             return name
     except OSError as error:
-        raise UsageError(f"cannot write --keylog {name!r}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot write --keylog {name!r}: {error.strerror}",
+            hint="choose another place with --keylog FILE",
+        ) from error

@@ -134,4 +134,6 @@ def read_data(text: str) -> bytes:
     try:
         return Path(text[1:]).read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read --data {text!r}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot read --data {text!r}: {error.strerror}", hint="check the path behind the @"
+        ) from error

@@ -132,7 +132,10 @@ def ip_literal(text: str) -> str:
     try:
         return str(IPv6Address(text) if ":" in text else IPv4Address(text))
     except AddressValueError as error:
-        raise UsageError(f"not an IP address: {text!r}") from error
+        raise UsageError(
+            f"not an IP address: {text!r}",
+            expected="an IPv4 or IPv6 address (a name would have to be resolved first)",
+        ) from error
 
 
 def is_loopback(host: str) -> bool:

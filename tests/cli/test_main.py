@@ -93,6 +93,7 @@ def test_wrong_usage_is_exit_code_2_with_a_message(
     assert main.run(arguments) == ExitCode.USAGE
     out, err = capsys.readouterr()
     assert out == "" and said in err and "Traceback" not in err
+    assert err.splitlines()[-1].startswith("hint: ")
 
 
 def test_wrong_usage_of_the_program_itself_is_exit_code_2() -> None:
@@ -151,4 +152,4 @@ def test_every_end_has_its_code(
 
     monkeypatch.setattr(main, "app", ends)
     monkeypatch.setattr(main, "_stdout_gone", lambda: 0)
-    assert main.run([]) == code
+    assert main.run(["trace"]) == code
