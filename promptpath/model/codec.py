@@ -22,6 +22,18 @@ from promptpath.model.stamp import Stamp
 from promptpath.model.trace import TRACE_SCHEMA, Trace
 
 JOURNAL_SCHEMA = "promptpath.journal/1"
+TORN = "the run ended before its document was written"
+_NOT_A_JOURNAL = (
+    msgspec.DecodeError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    UnicodeError,
+    ValueError,
+)
 _encoder = msgspec.json.Encoder()
 
 
@@ -143,12 +155,19 @@ def decode_document(raw: bytes) -> Document:
         ) from error
     if parsed.schema.rpartition("/")[0] != REPORT_SCHEMA.rpartition("/")[0]:
         raise UsageError(f"unknown schema {parsed.schema!r}", expected=REPORT_SCHEMA)
+    try:
+        runs = tuple(Run(trace=_trace(run.trace), report=run.report) for run in parsed.runs)
+    except (OverflowError, KeyError) as error:
+        raise UsageError(
+            f"not a saved trace: a number is out of range ({error})",
+            expected=f"a JSON document of schema {REPORT_SCHEMA}",
+        ) from error
     return Document(
         tool=parsed.tool,
         plan=parsed.plan,
         vantage=parsed.vantage,
         summary=parsed.summary,
-        runs=tuple(Run(trace=_trace(run.trace), report=run.report) for run in parsed.runs),
+        runs=runs,
     )
 
 
@@ -224,11 +243,11 @@ def decode_journal(raw: bytes) -> tuple[PlanRecord, Trace]:
         clock = msgspec.convert(head["clock"], ClockInfo)
         plan = msgspec.convert(head["plan"], PlanRecord)
         rows = [msgspec.json.decode(line) for line in lines[1:-1] if line]
-        log = replay(rows)
-    except (msgspec.DecodeError, KeyError, ValueError, TypeError, IndexError) as error:
+        journal = Trace(clock=clock, log=replay(rows), truncated=TORN)
+        # A journal is rows without a type: written out and read again, every value is checked.
+        trace = _trace(msgspec.json.decode(b"".join(encode_trace(journal)), type=TraceJson))
+    except _NOT_A_JOURNAL as error:
         raise UsageError(
             f"not a trace journal: {error}", expected=f"lines of {JOURNAL_SCHEMA}"
         ) from error
-    return plan, Trace(
-        clock=clock, log=log, truncated="the run ended before its document was written"
-    )
+    return plan, trace

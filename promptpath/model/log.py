@@ -33,6 +33,8 @@ _EXACT = 1
 _KERNEL = 2
 _NONE = -1
 """Marks "missing" inside an integer column; it never leaves this module."""
+_MOST = 2**63 - 1
+"""The largest number a 64-bit column holds."""
 
 _View = TypeVar("_View")
 
@@ -236,8 +238,8 @@ class EventLog:
             _NONE if tokens is None else tokens,
             chars,
             size_bytes,
-            _NONE if seq is None or seq < 0 else seq,
-            _NONE if server_ns is None or server_ns < 0 else server_ns,
+            _far_side_number(seq),
+            _far_side_number(server_ns),
         )
         self._append_event(row, data, text)
         if self._observers:
@@ -385,8 +387,9 @@ class EventLog:
     # -- replay ----------------------------------------------------------------------------------
 
     def apply(self, row: Row) -> None:
-        """Append one row as an observer received it. Raises KeyError, ValueError, TypeError or
-        IndexError for a row no log ever wrote."""
+        """Append one row as an observer received it. Raises KeyError, ValueError, TypeError,
+        IndexError or OverflowError for a row no log ever wrote; not every such row is noticed here
+        (`codec.decode_journal` checks what came of it)."""
         table, *cells = row
         match table:
             case "stamp":
@@ -427,6 +430,11 @@ def replay(rows: Iterable[Row]) -> EventLog:
     for row in rows:
         log.apply(row)
     return log
+
+
+def _far_side_number(value: int | None) -> int:
+    """A number of the sender's as its column holds it; what no clock or counter can say is none."""
+    return _NONE if value is None or not 0 <= value <= _MOST else value
 
 
 def _optional(value: int) -> int | None:

@@ -49,7 +49,7 @@ class Target:
     host: str
     """A-label or IP literal, no brackets."""
     port: int
-    path: str
+    path: str = field(repr=False)
     """Path and query as sent, at least "/". May hold a key in its query."""
 
     @property

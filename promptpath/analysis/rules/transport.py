@@ -43,7 +43,8 @@ NOTABLE_SHARE = 0.1
 def _ipv6_hidden(measured: Measured) -> Because:
     peer = measured.facts.record(TCP_PEER)
     addresses = measured.facts.last(DNS_ADDRESSES)
-    sixes = [a for a in addresses if isinstance(a, str) and ":" in a] if addresses else []
+    listed = addresses if isinstance(addresses, list) else []
+    sixes = [address for address in listed if isinstance(address, str) and ":" in address]
     if peer.get("family") != "ipv4" or not sixes:
         return NO
     for dial in dials(measured.trace):
