@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from promptpath.cli import options as o
+
+DOCS = Path(__file__).parents[2] / "docs"
+COMMANDS: dict[str, type[Any]] = {
+    "trace": o.TraceOptions,
+    "explain": o.ExplainOptions,
+    "rule": o.RuleOptions,
+    "tokens": o.TokensOptions,
+    "doctor": o.DoctorOptions,
+}
+
+
+def switches(options: type[Any]) -> set[str]:
+    """Every spelling of every option of a command."""
+    hints = get_type_hints(options, include_extras=True)
+    found: set[str] = set()
+    for item in fields(options):
+        info = hints[item.name].__metadata__[0]
+        found.update(getattr(info, "param_decls", None) or ())
+        if isinstance(info.default, str):
+            found.add(info.default)
+    return found
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_in_the_commands_page(command: str) -> None:
+    page = (DOCS / "commands" / f"{command}.md").read_text()
+    words = set(re.findall(r"(?<![\w-])--?[\w-]+", page))
+    assert switches(COMMANDS[command]) - words <= {"--debug"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_in_the_page_exists(command: str) -> None:
+    page = (DOCS / "commands" / f"{command}.md").read_text()
+    rows = [line for line in page.splitlines() if re.match(r"\| `-", line)]
+    named = {word for row in rows for word in re.findall(r"`(--?[\w-]+)", row.split(" | ")[0])}
+    assert named <= switches(COMMANDS[command])
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "README.md").read_text()
+    for page in (DOCS / "commands").glob("*.md"):
+        assert f"(commands/{page.name})" in index
+
+
+def test_the_switches_are_found_at_all() -> None:
+    assert {"--http", "-4", "-H", "--json"} <= switches(o.TraceOptions)
