@@ -220,7 +220,7 @@ class _Walker:
         else:
             self._lay(Stage.WAIT, span.start_ns, min(begin.at_ns, end_ns), (span,))
             self._lay(Stage.GENERATION, begin.at_ns, min(last.at_ns, end_ns), ())
-            self._lay(Stage.FINISH, last.at_ns, end_ns, ())
+            self._lay(Stage.FINISH, last.at_ns, end_ns, (span,))
         self.exchange += 1
 
     def _end(self, span: Span) -> Ns:

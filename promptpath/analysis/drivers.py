@@ -31,9 +31,16 @@ _DNS_SOURCES = {
 
 def drivers_of(leg: Leg, measured: Measured) -> tuple[str, ...]:
     """Words for one leg, the weightiest first; the cause of a failure leads."""
-    words = [span.error for span in leg.spans if span.error]
+    # What ended a response that had begun belongs to its finish.
+    elsewhere = leg is measured.breakdown.final_wait and measured.breakdown.generation
+    words = [span.error for span in leg.spans if span.error and not elsewhere]
     words += _BY_STAGE[leg.stage](leg, measured) if leg.stage in _BY_STAGE else []
     return tuple(printable(word) for word in words)
+
+
+def counted(number: int, thing: str) -> str:
+    """ "1 stall", "2 stalls"."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def round_trips(duration_ns: Ns, rtt: Ns | None, count: int = 1) -> str | None:
@@ -61,8 +68,7 @@ def _tcp(leg: Leg, measured: Measured) -> list[str]:
 
 
 def _lost_attempts(dial: Dial) -> str:
-    count = len(dial.losers)
-    attempts = "one attempt" if count == 1 else f"{count} attempts"
+    attempts = counted(len(dial.losers), "attempt")
     return f"{attempts} before the one that worked cost {format_duration(dial.cost_ns)}"
 
 
@@ -100,7 +106,8 @@ def _wait(leg: Leg, measured: Measured) -> list[str]:
     if trips:
         words.append(trips)
     if measured.scan.keepalives_before_content:
-        words.append(f"{measured.scan.keepalives_before_content} keepalives came meanwhile")
+        kept = counted(measured.scan.keepalives_before_content, "keepalive")
+        words.append(f"{kept} came meanwhile")
     return words
 
 
@@ -108,13 +115,14 @@ def _generation(leg: Leg, measured: Measured) -> list[str]:
     rhythm = measured.rhythm
     if rhythm is None:
         return []
-    words = [f"{rhythm.cadence.events} events"]
+    words = [counted(rhythm.cadence.events, "event")]
     if rhythm.cadence.output_tokens is not None:
-        words.insert(0, f"{rhythm.cadence.output_tokens} tokens")
+        words.insert(0, counted(rhythm.cadence.output_tokens, "token"))
     if rhythm.cadence.tokens_per_s is not None:
         words.append(f"{rhythm.cadence.tokens_per_s:g} tokens/s")
     if rhythm.stalls:
-        words.append(f"{len(rhythm.stalls)} stalls cost {format_duration(rhythm.stall_excess_ns)}")
+        stalls = counted(len(rhythm.stalls), "stall")
+        words.append(f"{stalls} cost {format_duration(rhythm.stall_excess_ns)}")
     return words
 
 

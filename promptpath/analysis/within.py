@@ -154,7 +154,9 @@ def _generation_parts(
         stalled_ns = min(stalled_ns, max(left, 0))
     if stalled_ns > 0:
         source = FactSource.OBSERVED if decode_ns is None else FactSource.INFERRED
-        why = f"{len(rhythm.stalls)} gaps far beyond the stream's own rhythm"
+        count = len(rhythm.stalls)
+        gaps = "one gap" if count == 1 else f"{count} gaps"
+        why = f"{gaps} far beyond the stream's own rhythm"
         part = _generation_part(Stage.STALL, stalled_ns, generation.error_ns, source, why)
         parts.append(part)
     return parts, left

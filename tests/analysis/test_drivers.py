@@ -34,7 +34,7 @@ def test_lost_attempts_and_their_cost_are_named() -> None:
     trip.span(Stage.TCP, SPAN_CONNECT, 250, outcome=Outcome.CANCELLED, parent=dial)
     trip.span(Stage.TCP, SPAN_CONNECT, 20, parent=dial)
     trip.log.end_span(dial, trip.now_ns)
-    assert drivers(trip, Stage.TCP) == ("one attempt before the one that worked cost 250 ms",)
+    assert drivers(trip, Stage.TCP) == ("1 attempt before the one that worked cost 250 ms",)
 
 
 def test_the_wait_is_never_called_several_round_trips() -> None:
@@ -50,3 +50,9 @@ def test_far_side_words_cannot_move_the_cursor() -> None:
     trip = TraceBuilder().dns(2)
     trip.span(Stage.TCP, SPAN_DIAL, 5, outcome=Outcome.FAILED, error="\x1b[2Jgone")
     assert drivers(trip, Stage.TCP) == ("\\x1b[2Jgone",)
+
+
+def test_what_ended_a_response_belongs_to_its_finish() -> None:
+    trip = opened().head(22).text(3).wait(50).limit("idle-timeout", ns(50))
+    assert drivers(trip, Stage.WAIT) == ("20.0 ms of 22.0 ms is one round trip",)
+    assert drivers(trip, Stage.FINISH) == ("idle-timeout",)
