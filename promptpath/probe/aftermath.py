@@ -16,6 +16,7 @@ from promptpath.probe.connect import Connection
 from promptpath.probe.dial import dial
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.response import ResponseReader
+from promptpath.probe.tls import record_certificates_of
 from promptpath.probe.tls_resumption import resume_check
 
 RESUME_NS = 5 * NS_PER_S
@@ -34,8 +35,8 @@ async def explain_run(
     await asyncio.gather(
         _explain_dns(recorder, plan, facts), _try_resumption(recorder, plan, connection, facts)
     )
-    if connection is not None and connection.tls is not None:
-        connection.tls.record_certificates()
+    if connection is not None:
+        record_certificates_of(connection.link)
     if reader is not None and reader.body is not None:
         reader.body.count_tokens()
 

@@ -8,10 +8,13 @@ on the loop's thread.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from promptpath.model.stamp import Stamp
 from promptpath.model.units import Ns
+
+if TYPE_CHECKING:
+    from promptpath.probe.recorder import Recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,11 @@ class Link(Protocol):
 
     def info(self) -> dict[str, int] | None:
         """A TCP_INFO snapshot by field name; None where the system has none."""
+
+    def rebind(self, recorder: Recorder) -> None:
+        """Go on in another run (a warm request on this connection): its recorder, its clock, a new
+        connection number. What is at hand but not received yet keeps its instants, on that run's
+        clock."""
 
     async def close(self) -> None:
         """Close in an orderly way; collects last send stamps; never raises."""

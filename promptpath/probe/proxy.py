@@ -216,6 +216,11 @@ class PrefixedLink:
         self._first: Chunk | None = first
         self.conn = link.conn
 
+    @property
+    def below(self) -> Link:
+        """The tunnel."""
+        return self._link
+
     def rebind(self, recorder: Recorder) -> None:
         """As the link below."""
         self._link.rebind(recorder)

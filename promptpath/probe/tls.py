@@ -43,11 +43,12 @@ _READ_BYTES: Final = 1 << 14
 
 
 @runtime_checkable
-class Rebindable(Protocol):
-    """A link that can go on in another run."""
+class Layered(Protocol):
+    """A link over another one."""
 
-    def rebind(self, recorder: Recorder) -> None:
-        """Take that run's recorder and clock."""
+    @property
+    def below(self) -> Link:
+        """That one."""
 
 
 class TlsLink:
@@ -351,6 +352,11 @@ class TlsLink:
 
     # -- facts -----------------------------------------------------------------------------------
 
+    @property
+    def below(self) -> Link:
+        """The link that carries the records."""
+        return self._link
+
     def set_span(self, span: int | None) -> None:
         """The span that records which come from now on belong to."""
         self._span = span
@@ -358,8 +364,7 @@ class TlsLink:
     def rebind(self, recorder: Recorder) -> None:
         """Go on in another run (a warm request on this connection), as the link below does."""
         self._settle()
-        if isinstance(self._link, Rebindable):
-            self._link.rebind(recorder)
+        self._link.rebind(recorder)
         shift_ns = self._recorder.clock.t0_monotonic_ns - recorder.clock.t0_monotonic_ns
         self._ready = [_shifted(item, shift_ns) for item in self._ready]
         if self._closed is not None:
@@ -412,6 +417,15 @@ class TlsLink:
             record_certificates(
                 self.observer, self._tls, self.target, self._recorder.clock, done=self._done
             )
+
+
+def record_certificates_of(link: Link) -> None:
+    """`TlsLink.record_certificates` for every TLS layer of a connection, the proxy's included."""
+    layer: object = link
+    while isinstance(layer, Layered):
+        if isinstance(layer, TlsLink):
+            layer.record_certificates()
+        layer = layer.below
 
 
 def _shifted(item: _Item, by_ns: Ns) -> _Item:

@@ -11,7 +11,7 @@ import pytest
 from promptpath.model.enums import Layer, Outcome, Stage
 from promptpath.model.stamp import Stamp
 from promptpath.probe.link import Chunk, Closed, Link, Sent
-from promptpath.probe.tls import TlsLink
+from promptpath.probe.tls import TlsLink, record_certificates_of
 from tests.peers.certs import Certificates
 from tests.peers.proxies import ForwardProxy
 from tests.peers.scripted import CUT, FIN, HOLD, RST, ReadBytes, ReadRequest, ScriptedOrigin
@@ -447,12 +447,15 @@ def test_tls_runs_inside_tls(certs: Certificates) -> None:
             sent = await inner.sent_wire("request", client.deadline())
             data, closed = await client.read_all(inner)
             await inner.close()
+            record_certificates_of(inner)
             return data, closed, sent.wire or sent.written
 
         (data, closed, sent_at), client = run(scenario)
     assert (data, closed.how) == (b"inner", "close-notify")
     assert sent_at is not None
     assert client.fact("proxy.tls.version") == "TLSv1.3"
+    assert len(client.fact("proxy.tls.chain")) == 1
+    assert len(client.fact("tls.chain")) == 2
     assert client.fact("tls.version") == "TLSv1.2"
     spans = {(span.stage, span.name) for span in client.recorder.log.spans}
     assert {(Stage.PROXY, "proxy-tls"), (Stage.TLS, "handshake")} <= spans
