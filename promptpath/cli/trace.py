@@ -18,8 +18,8 @@ from promptpath.cli.plan_builder import Prepared, prepare  # noqa: E402
 from promptpath.cli.tap import Sink  # noqa: E402
 from promptpath.errors import ExitCode, UsageError  # noqa: E402
 
-PROMPT_PATH = "/v1/chat/completions"
-"""Where the bundled server takes a prompt."""
+PROMPT_PATHS = {None: "/v1/chat/completions", "anthropic": "/v1/messages"}
+"""Where the bundled server takes a prompt, by --dialect; any other dialect goes to the first."""
 
 
 def run(options: TraceOptions) -> int:
@@ -33,7 +33,7 @@ def run(options: TraceOptions) -> int:
                 server = stack.enter_context(bundled_server())
                 options = replace(
                     options,
-                    url=server.url + PROMPT_PATH,
+                    url=server.url + PROMPT_PATHS.get(options.dialect, PROMPT_PATHS[None]),
                     cacert=options.cacert or server.ca_file,
                     model=options.model or server.model,
                     proxy="none" if options.proxy == "env" else options.proxy,

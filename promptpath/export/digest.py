@@ -155,7 +155,8 @@ def conversation(trace: Trace) -> str | None:
     ):
         record = facts.record(key)
         if isinstance(record.get(count), int):
-            parts.append(f"{label} {record[count]} tokens ({_text(record.get('source'))})")
+            tokens = "1 token" if record[count] == 1 else f"{record[count]} tokens"
+            parts.append(f"{label} {tokens} ({_text(record.get('source'))})")
     return printable(", ".join(parts)) or None
 
 

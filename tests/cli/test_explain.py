@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import copy
 import io
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from promptpath.cli.main import run
 from promptpath.cli.outputs import Journal
@@ -102,3 +106,40 @@ def test_anything_else_is_refused(
     file.write_bytes(content)
     assert run(["explain", str(file)]) == 2
     assert "not a saved trace" in capfd.readouterr().err
+
+
+DOCUMENT = json.loads(b"".join(jsonfile.write(document([trip()]))))
+"""What the next test breaks, one value at a time."""
+
+
+def _places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in the document but those deep in long lists."""
+    items: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        items = list(value.items())
+    elif isinstance(value, list):
+        items = list(enumerate(value[:2]))
+    return [at, *(place for key, inner in items for place in _places(inner, (*at, key)))]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    place=st.sampled_from(_places(DOCUMENT)[1:]),
+    value=st.sampled_from([10**30, -1, -(10**18), None, "\x1b[2J", [], {}, 1.5, True]),
+)
+def test_a_document_that_somebody_broke_is_refused_or_shown_never_a_bug(
+    place: tuple[Any, ...],
+    value: Any,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    broken = copy.deepcopy(DOCUMENT)
+    inner = broken
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    file = tmp_path / "broken.json"
+    file.write_text(json.dumps(broken))
+    assert run(["explain", str(file), "-o", str(tmp_path / "x.md")]) in (0, 1, 2)
+    out, err = capfd.readouterr()
+    assert "\x1b" not in out and "\x1b" not in err

@@ -263,3 +263,12 @@ def test_without_a_url_the_bundled_server_is_traced(capfd: pytest.CaptureFixture
     assert facts["tls.version"] == "TLSv1.3" and printed["plan"]["model"] == "promptpath-paced"
     reported = {hop["stage"] for hop in printed["runs"][0]["report"]["hops"] if hop["within"]}
     assert {"queue", "prefill", "decode"} <= reported
+
+
+@pytest.mark.slow
+def test_the_bundled_server_is_asked_in_the_other_dialect_too(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["trace", "--json", "--max-tokens", "3", "--dialect", "anthropic"]) == 0
+    printed = document(capfd)
+    assert printed["plan"]["url"].endswith("/v1/messages")
