@@ -60,13 +60,14 @@ def prepare_tls(plan: Plan) -> None:
 async def open_connection(recorder: Recorder, plan: Plan, deadline_ns: Ns) -> Connection:
     """Every hop up to the request, each recorded. Raises MeasureError naming the stage."""
     link, absolute_form = await _open_transport(recorder, plan, deadline_ns)
+    top: Link = link
     try:
         tls = await _open_tls(recorder, plan, link, deadline_ns)
-        top: Link = tls or link
+        top = tls or link
         http = _http(plan, tls)
         top.write(http.data_to_send())
     except BaseException:
-        link.abort()
+        top.abort()
         raise
     snapshot(recorder, top, "tls" if tls else "connected")
     return Connection(target=plan.target, link=top, http=http, tls=tls, absolute_form=absolute_form)

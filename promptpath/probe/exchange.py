@@ -215,7 +215,7 @@ class Exchange:
                     code="bad-http" if event.code != "eof" else "closed",
                     expected="a response head",
                     where=f"wait, {self._connection.target.authority}",
-                    hint="check the URL's scheme and port; try --http 1.1",
+                    hint=self._hint(),
                 )
             if isinstance(event, Control) and event.name == MARK_WINDOW_STALL:
                 self._stalled = False
@@ -250,8 +250,15 @@ class Exchange:
             code=code,
             expected="a response head",
             where=f"wait, {target.authority}, connection {self._connection.conn}",
-            hint="a proxy or gateway may refuse this request; try --http 1.1 or a smaller body",
+            hint=self._hint(),
         )
+
+    def _hint(self) -> str:
+        """What to do about a connection that brought no response head."""
+        if self._connection.tls is None:
+            # Most TLS servers hang up on clear text without a word (openssl s_server, Python).
+            return "if the port speaks TLS, use https://; else check the port, or try --http 1.1"
+        return "a proxy or gateway may refuse this request; try --http 1.1 or a smaller body"
 
     # -- limits ----------------------------------------------------------------------------------
 
