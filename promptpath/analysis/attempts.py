@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from promptpath.analysis.breakdown import critical_spans
 from promptpath.model.enums import Outcome
-from promptpath.model.names import SPAN_CONNECT, SPAN_DIAL
+from promptpath.model.names import SPAN_CONNECT, SPAN_DIAL, SPAN_PROXY_DIAL
 from promptpath.model.rows import Span
 from promptpath.model.trace import Trace
 from promptpath.model.units import Ns
@@ -29,16 +30,18 @@ class Dial:
         return max(self.winner.start_ns - min(span.start_ns for span in self.losers), 0)
 
 
+DIALS = frozenset({SPAN_DIAL, SPAN_PROXY_DIAL})
+
+
 def dials(trace: Trace) -> list[Dial]:
-    """All dials of the trace in order, those through a proxy and those of the resumption check
-    included."""
-    return [_dial(trace, span) for span in trace.spans if span.name == SPAN_DIAL]
+    """The dials of the critical path in order, a proxy's included."""
+    return [_dial(trace, span) for span in critical_spans(trace) if span.name in DIALS]
 
 
 def dial_of(trace: Trace, spans: Iterable[Span]) -> Dial | None:
     """The dial among these spans."""
     for span in spans:
-        if span.name == SPAN_DIAL:
+        if span.name in DIALS:
             return _dial(trace, span)
     return None
 

@@ -151,9 +151,12 @@ class EdgeErrors:
     def _note(self, at_ns: Ns, error_ns: Ns) -> None:
         self._known[at_ns] = min(error_ns, self._known.get(at_ns, error_ns))
 
-    def at(self, at_ns: Ns) -> Ns:
-        """The error of that instant; the user clock's lag where no stamp carries it."""
-        return self._known.get(at_ns, USER_LAG_NS)
+    def of(self, start_ns: Ns, end_ns: Ns) -> Ns:
+        """The error of an interval. Where no stamp carries its start, it began with an act of ours,
+        which is not late; where none carries its end, we may have noticed that late, though not by
+        more than the interval is long."""
+        late_ns = min(USER_LAG_NS, end_ns - start_ns)
+        return self._known.get(start_ns, 0) + self._known.get(end_ns, late_ns)
 
 
 def break_down(trace: Trace, instants: Instants) -> Breakdown:
@@ -194,7 +197,6 @@ class _Walker:
         self.legs: list[Leg] = []
         self.cursor_ns = t0_ns
         self.exchange = 0
-        self._t0_ns = t0_ns
         self._errors = errors
         self._open_end_ns = open_end_ns
 
@@ -230,15 +232,12 @@ class _Walker:
         proxy_again = stage is Stage.PROXY and len(spans) > 1
         start_ns = start_ns if proxy_again else max(start_ns, self.cursor_ns)
         end_ns = max(end_ns, start_ns)
-        errors = [self._errors.at(end_ns)]
-        if start_ns != self._t0_ns:
-            errors.append(self._errors.at(start_ns))
         self.legs.append(
             Leg(
                 stage=stage,
                 start_ns=start_ns,
                 end_ns=end_ns,
-                error_ns=sum(errors),
+                error_ns=self._errors.of(start_ns, end_ns),
                 exchange=self.exchange,
                 spans=tuple(spans),
                 failed=any(span.outcome is not Outcome.OK for span in spans),

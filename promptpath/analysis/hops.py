@@ -5,6 +5,7 @@ from __future__ import annotations
 from promptpath.analysis.breakdown import Breakdown, Leg
 from promptpath.analysis.drivers import drivers_of
 from promptpath.analysis.facts import Facts
+from promptpath.analysis.stats import error_ms
 from promptpath.analysis.view import Measured
 from promptpath.analysis.within import Inside, Part
 from promptpath.model.enums import FactSource, Outcome, Stage
@@ -54,7 +55,7 @@ def _leg_hop(leg: Leg, measured: Measured) -> Hop:
         title=_leg_title(leg, breakdown, measured.facts),
         start_ms=to_ms(leg.start_ns - breakdown.t0_ns),
         duration_ms=to_ms(leg.duration_ns),
-        error_ms=to_ms(leg.error_ns),
+        error_ms=error_ms(leg.error_ns),
         source=FactSource.OBSERVED,
         drivers=drivers_of(leg, measured),
     )
@@ -94,7 +95,7 @@ def _part_hop(part: Part, t0_ns: Ns) -> Hop:
         title=title,
         start_ms=None if part.start_ns is None else to_ms(part.start_ns - t0_ns),
         duration_ms=to_ms(part.duration_ns),
-        error_ms=to_ms(part.error_ns),
+        error_ms=error_ms(part.error_ns),
         source=part.source,
         drivers=part.why,
     )

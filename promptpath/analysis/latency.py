@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from promptpath.analysis.milestones import milestones_ms
+from promptpath.analysis.stats import error_ms
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import EndState, EventKind
 from promptpath.model.names import STREAM_USAGE
@@ -14,6 +15,7 @@ def latency_of(measured: Measured) -> Latency:
     """The report's `latency`."""
     breakdown = measured.breakdown
     instants = milestones_ms(measured.instants, breakdown.t0_ns)
+    error_ns = measured.ttft_error_ns
     visible, sent_ns = measured.instants.first_visible, breakdown.request_end_ns
     return Latency(
         headers_ms=instants.headers_ms,
@@ -26,7 +28,7 @@ def latency_of(measured: Measured) -> Latency:
         else to_ms(visible.at_ns - sent_ns),
         e2e_ms=to_ms(breakdown.e2e_ns),
         unexplained_ms=to_ms(breakdown.unexplained_ns),
-        ttft_error_ms=opt_ms(measured.ttft_error_ns),
+        ttft_error_ms=None if error_ns is None else error_ms(error_ns),
         ttft_never=None if visible is not None else why_never(measured),
     )
 

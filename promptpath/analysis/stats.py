@@ -9,12 +9,18 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from heapq import merge
+from math import ceil
 
 from promptpath.model.report import Quantiles, Spread
-from promptpath.model.units import NS_PER_MS
+from promptpath.model.units import NS_PER_MS, NS_PER_US, Ns
 
 DIGITS = 3
 """Report values in ms keep three digits, the microsecond: kernel stamps are not finer."""
+
+
+def error_ms(error_ns: Ns) -> float:
+    """An error in ms, rounded up to the microsecond: never shown smaller than it is."""
+    return ceil(error_ns / NS_PER_US) / 1000
 
 
 SORT_PIECE = 65_536

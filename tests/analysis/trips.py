@@ -43,7 +43,7 @@ def _eyeballs_and_retry() -> TraceBuilder:
     trip.span(Stage.DNS, SPAN_RESOLVE, 12)
     trip.fact(DNS_SOURCE, "system").fact(DNS_ADDRESSES, ["2001:db8::1", "192.0.2.1"])
     dial = trip.log.start_span(Stage.TCP, SPAN_DIAL, trip.now_ns, conn=2)
-    lost = "cancelled: [2001:db8::1]:443 did not answer first"
+    lost = "[2001:db8::1]:443: another one won"
     trip.span(Stage.TCP, SPAN_CONNECT, 250, outcome=Outcome.CANCELLED, error=lost, parent=dial)
     trip.span(Stage.TCP, SPAN_CONNECT, 40, parent=dial)
     trip.log.end_span(dial, trip.now_ns)

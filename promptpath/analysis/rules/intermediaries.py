@@ -71,7 +71,9 @@ def _proxy_cost(measured: Measured) -> Because:
     legs = measured.breakdown.of(Stage.PROXY)
     cost = sum(leg.duration_ns for leg in legs)
     sure = cost - sum(leg.error_ns for leg in legs)
-    if not legs or any(leg.failed for leg in legs) or sure < NOTABLE_SHARE * measured.trip_ns:
+    if not legs or any(leg.failed for leg in legs) or measured.trip_ns <= 0:
+        return NO
+    if sure < NOTABLE_SHARE * measured.trip_ns:
         return NO
     record = measured.facts.record(PROXY)
     return because(

@@ -50,11 +50,11 @@ def _blurred(measured: Measured) -> Because:
     usual = rhythm.median_gap_ns if rhythm else None
     if not usual or not errors:
         return NO
-    p99 = errors.p99 * NS_PER_US
-    if p99 <= TRUSTED_SHARE * usual:
+    half = errors.p50 * NS_PER_US
+    if half <= TRUSTED_SHARE * usual:
         return NO
     return because(
-        f"the stamps' p99 error is {format_duration(round(p99))},"
+        f"the stamps' median error is {format_duration(round(half))},"
         f" the usual gap {format_duration(usual)}"
     )
 
@@ -146,8 +146,8 @@ RULES = (
         title="The stamps are too coarse for this rhythm",
         severity=Severity.WARNING,
         asks="Is what looks like the stream's unevenness our own lateness?",
-        decided="The p99 error of the events' stamps exceeds a quarter of the usual gap: a gap"
-        " has two stamps, so half of it is then error.",
+        decided="The median error of the events' stamps exceeds a quarter of the usual gap: a gap"
+        " has two stamps, so half of it is then error, for half of the events.",
         advice="Free the CPU, or measure from a quieter machine; do not read gaps of this run"
         " one by one.",
         is_not="Not the server's or the path's doing.",

@@ -8,16 +8,18 @@ from promptpath.analysis.facts import tcp_counter, whole
 from promptpath.analysis.rules.base import NO, Because, Rule, because
 from promptpath.analysis.rules.cause import failed
 from promptpath.analysis.view import Measured
-from promptpath.model.enums import Severity, Stage
+from promptpath.model.enums import Outcome, Severity, Stage
 from promptpath.model.names import (
-    DNS_ADDRESSES,
     HTTP_REQUEST,
     MARK_WINDOW_STALL,
     TCP_INFO,
-    TCP_PEER,
 )
+from promptpath.model.rows import Span
 from promptpath.model.units import NS_PER_MS, NS_PER_S, Ns, format_bytes, format_duration
 
+LONGER_WAY = 2
+"""An IPv6 attempt cancelled after less than twice what the winner took may just have had the
+longer way; RFC 8305 starts the next attempt after 250 ms whatever the reason."""
 SYN_RTO_NS = NS_PER_S
 """RFC 6298, 2.1: the retransmission timer starts at 1 s (and doubles: 1, 3, 7 s)."""
 SYN_EARLY_NS = 10 * NS_PER_MS
@@ -41,21 +43,30 @@ NOTABLE_SHARE = 0.1
 
 
 def _ipv6_hidden(measured: Measured) -> Because:
-    peer = measured.facts.record(TCP_PEER)
-    addresses = measured.facts.last(DNS_ADDRESSES)
-    listed = addresses if isinstance(addresses, list) else []
-    sixes = [address for address in listed if isinstance(address, str) and ":" in address]
-    if peer.get("family") != "ipv4" or not sixes:
-        return NO
     for dial in dials(measured.trace):
-        if dial.winner is None or dial.cost_ns <= 0:
+        winner = dial.winner
+        if winner is None or winner.end_ns is None or dial.cost_ns <= 0:
             continue
-        cost = format_duration(dial.cost_ns)
-        how = next((span.error for span in dial.losers if span.error), None)
-        said = f"IPv6 was tried first and IPv4 won: it cost {cost}"
-        spans = tuple(span.id for span in dial.losers)
-        return because(said + (f" ({how})" if how else ""), spans=spans, facts=(TCP_PEER,))
+        losers = [s for s in dial.losers if s.start_ns < winner.start_ns and _is_ipv6(s)]
+        broken = [span for span in losers if _went_unanswered(span, winner)]
+        if broken and not _is_ipv6(winner):
+            cost = format_duration(winner.start_ns - broken[0].start_ns)
+            said = f"IPv6 was tried first and another address won: it cost {cost}"
+            return because(f"{said} ({broken[0].error})", spans=tuple(s.id for s in broken))
     return NO
+
+
+def _is_ipv6(span: Span) -> bool:
+    """An attempt that was lost names its address first, an IPv6 one in brackets."""
+    return (span.error or "").startswith("[")
+
+
+def _went_unanswered(loser: Span, winner: Span) -> bool:
+    """It failed, or nothing came for so long that the way is not merely longer."""
+    if loser.outcome is not Outcome.CANCELLED:
+        return True
+    waited = (winner.end_ns or winner.start_ns) - loser.start_ns
+    return waited > LONGER_WAY * (winner.duration_ns or 0)
 
 
 def _syn_again(measured: Measured) -> Because:
@@ -116,7 +127,12 @@ def _upload_bound(measured: Measured) -> Because:
     sure = upload - sum(leg.error_ns for leg in legs)
     size, whole_ns = request_bytes(measured), measured.trip_ns
     matters = size > first_window_bytes(measured) or upload >= PERCEIVED_NS
-    if not matters or sure <= (measured.rtt_ns or 0) or upload < NOTABLE_SHARE * whole_ns:
+    if (
+        whole_ns <= 0
+        or not matters
+        or sure <= (measured.rtt_ns or 0)
+        or upload < NOTABLE_SHARE * whole_ns
+    ):
         return NO
     return because(
         f"the upload of {format_bytes(size)} took {format_duration(upload)},"
@@ -208,9 +224,9 @@ RULES = (
         title="IPv6 does not work, happy eyeballs hides it",
         severity=Severity.WARNING,
         asks="Does every connection first lose time on a family that does not work?",
-        decided="The name has an IPv6 address, an earlier attempt lost and IPv4 won. The cost is"
-        " the start of the winner less that of the first attempt: 250 ms by RFC 8305, section 5,"
-        " where nothing answers.",
+        decided="An IPv6 attempt that began before the winning IPv4 one failed, or went unanswered"
+        " for more than twice what the winner took (less may be a longer way). The cost is the"
+        " winner's start less its own: 250 ms by RFC 8305, section 5, where nothing answers.",
         advice="Fix the IPv6 path (route, firewall, the server's listener) or withdraw the AAAA"
         " record. -4 avoids it here; clients without happy eyeballs wait for their connect"
         " time-out.",

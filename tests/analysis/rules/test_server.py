@@ -53,6 +53,7 @@ CASES = (
     Case("PP604", paused(900), opened().head(22).text(6).wait(900).text(1).marker().end()),
     Case("PP605", reported(prefill=500), reported(prefill=300), says="by 178 ms"),
     Case("PP605", reported(decode=900), reported(decode=770), says="generation by 120 ms"),
+    Case("PP605", reported(decode=900), reported(decode=795)),  # 15 ms: less than a gap
     Case("PP606", reported(), reported(prefill=250)),
     Case("PP606", reported(), reported(wait_ms=1)),
     Case("PP607", thinks(600), thinks(40), says="20 reasoning events"),

@@ -6,27 +6,23 @@ import pytest
 
 from promptpath.model.enums import EventKind, Outcome, Stage
 from promptpath.model.names import (
-    DNS_ADDRESSES,
     MARK_WINDOW_STALL,
     SPAN_CONNECT,
     SPAN_DIAL,
-    TCP_PEER,
 )
 from tests.analysis.build import TraceBuilder, healthy, opened
 from tests.analysis.rules.case import Case, check
 
 
-def eyeballs(addresses: list[str], *, loser_ms: float) -> TraceBuilder:
-    """An attempt that loses for `loser_ms`, then one over IPv4 that wins."""
-    trip = TraceBuilder().dns(2).fact(DNS_ADDRESSES, addresses)
+def eyeballs(loser: str, *, loser_ms: float, winner_ms: float = 20) -> TraceBuilder:
+    """An attempt that is alone for `loser_ms` and loses to one over IPv4."""
+    trip = TraceBuilder().dns(2)
     dial = trip.log.start_span(Stage.TCP, SPAN_DIAL, trip.now_ns, conn=1)
-    if loser_ms:
-        trip.span(
-            Stage.TCP, SPAN_CONNECT, loser_ms, outcome=Outcome.CANCELLED, error="lost", parent=dial
-        )
-    trip.span(Stage.TCP, SPAN_CONNECT, 20, parent=dial)
+    lost = trip.log.start_span(Stage.TCP, SPAN_CONNECT, trip.now_ns, parent=dial, conn=2)
+    trip.after(loser_ms)
+    trip.span(Stage.TCP, SPAN_CONNECT, winner_ms, parent=dial)
+    trip.log.end_span(lost, trip.now_ns, Outcome.CANCELLED, f"{loser}: another one won")
     trip.log.end_span(dial, trip.now_ns)
-    trip.fact(TCP_PEER, {"address": "192.0.2.1", "port": 443, "family": "ipv4"})
     return trip.request().head(20).text(3).marker().end()
 
 
@@ -70,9 +66,14 @@ JITTER = (10, 10, 21, 10, 10, 75, 10, 10, 40, 10, 10)
 CASES = (
     Case(
         "PP201",
-        eyeballs(["2001:db8::1", "192.0.2.1"], loser_ms=250),
-        eyeballs(["192.0.2.2", "192.0.2.1"], loser_ms=250),
-        says="250 ms",
+        eyeballs("[2001:db8::1]:443", loser_ms=250),
+        eyeballs("192.0.2.9:443", loser_ms=250),
+        says="it cost 250 ms ([2001:db8::1]:443: another one won)",
+    ),
+    Case(
+        "PP201",
+        eyeballs("[2001:db8::1]:443", loser_ms=250),
+        eyeballs("[2001:db8::1]:443", loser_ms=250, winner_ms=300),
     ),
     Case("PP202", unconnected("refused"), unconnected("connect-timeout")),
     Case("PP203", unconnected("connect-timeout"), unconnected("refused")),
