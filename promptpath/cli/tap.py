@@ -1,7 +1,8 @@
 """Takes the rows of a run as they are appended and hands them on in batches, off the hot path.
 
-The observer is `list.append` itself (30 ns); everything else happens ten times a second between two
-arrivals: one encoding for the journal on disk and the live view's pipe.
+The observer is `list.append` itself; everything else happens ten times a second between two
+arrivals: one encoding for the journal on disk and the live view's pipe (measured: 0.13 ms for 600
+rows, which are a tenth of a second of a stream of 1,000 events/s).
 """
 
 from __future__ import annotations
