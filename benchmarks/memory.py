@@ -1,8 +1,9 @@
 """Does a long stream stay small? Ten minutes at 1,000 events/s, time-compressed.
 
-The origin sends 600,000 events over TLS, one record each, with a short pause between them; the
-measuring process must stay under 200 MB and lose nothing. Peak memory is the kernel's high-water
-mark of the process (VmHWM), read until it ends.
+The origin sends 600,000 events over TLS, one record each, four times as fast as in life; the
+measuring process must stay under 200 MB and lose nothing. Faster would be easier on memory: reads
+join, and each read is a row of the log; so the reads are stated. Peak memory is the kernel's
+high-water mark of the process (VmHWM), read until it ends.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ EVENTS = 600_000
 PEAK_MB = 200.0
 """The bar of the founding issue."""
 RUN_S = 900.0
+GAP_MS = 0.25
 _TEXT = re.compile(rb'"kind":"text"')
 _BLOCK_BYTES = 1 << 20
 
@@ -66,7 +68,7 @@ def one_run(events: int, scratch: Path) -> dict[str, Any]:
     certs = make_certificates(scratch)
     output = scratch / "trace.json"
     with tool.origin(
-        scratch / "origin.ndjson", tls=certs.good, events=events, gap_ms=0, ttft_ms=0
+        scratch / "origin.ndjson", tls=certs.good, events=events, gap_ms=GAP_MS, ttft_ms=0
     ) as origin:
         line = tool.command(origin.url, "--cacert", str(certs.ca), "--max-bytes", "4GiB")
         started = time.monotonic()
