@@ -83,9 +83,7 @@ async def _try_resumption(
             parent=span,
         )
         try:
-            await resume_check(
-                recorder, link, connection.tls, deadline_ns=deadline_ns, parent=span
-            )
+            await resume_check(recorder, link, connection.tls, deadline_ns=deadline_ns, parent=span)
         except BaseException:
             link.abort()
             raise
