@@ -12,6 +12,7 @@ import ipaddress
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 from promptpath.errors import MeasureError
 from promptpath.model.enums import Outcome, Stage
@@ -166,13 +167,13 @@ def _gai_error(host: str, family: Family, error: socket.gaierror) -> MeasureErro
 
 def _getaddrinfo(
     host: str, port: int, family: socket.AddressFamily
-) -> asyncio.Future[list[tuple[object, ...]]]:
+) -> asyncio.Future[list[tuple[Any, ...]]]:
     """getaddrinfo in a daemon thread: it cannot be cancelled, and an executor's thread would keep
     the process alive until a dead resolver's time-out."""
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[list[tuple[object, ...]]] = loop.create_future()
+    future: asyncio.Future[list[tuple[Any, ...]]] = loop.create_future()
 
-    def settle(result: list[tuple[object, ...]] | None, error: BaseException | None) -> None:
+    def settle(result: list[tuple[Any, ...]] | None, error: BaseException | None) -> None:
         if future.done():
             return
         if error is not None:
@@ -181,7 +182,7 @@ def _getaddrinfo(
             future.set_result(result or [])
 
     def work() -> None:
-        result: list[tuple[object, ...]] | None = None
+        result: list[tuple[Any, ...]] | None = None
         error: BaseException | None = None
         try:
             result = list(socket.getaddrinfo(host, port, family, socket.SOCK_STREAM))
