@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from promptpath.errors import MeasureError
 from promptpath.model.enums import Stage
-from promptpath.model.names import TCP_INFO
+from promptpath.model.names import PROXY_BYPASSED, TCP_INFO
 from promptpath.model.plan import HttpChoice, Plan, ProxyKind, Target
 from promptpath.model.units import Ns
 from promptpath.probe import tls_context
@@ -82,6 +82,8 @@ def snapshot(recorder: Recorder, link: Link, when: str) -> None:
 
 async def _open_transport(recorder: Recorder, plan: Plan, deadline_ns: Ns) -> tuple[Link, bool]:
     target, proxy = plan.target, plan.proxy
+    if plan.proxy_bypassed is not None:
+        recorder.observed(PROXY_BYPASSED, {"why": plan.proxy_bypassed})
     if proxy is None:
         addresses = await resolve(recorder, plan, target.host, target.port)
         link: Link = await dial(

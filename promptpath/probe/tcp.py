@@ -138,7 +138,10 @@ class TcpLink:
                 self._write_error = error
                 self._outbox.clear()
                 break
-            self._sent.wrote(size, self._clock.user_stamp(before_ns))
+            # The bytes were with the kernel before the call returned, on a loopback even with the
+            # peer: their wire stamp must not lie before this one.
+            after_ns = self._clock.now_ns()
+            self._sent.wrote(size, Stamp(before_ns, before_ns, after_ns, Clock.USER, False))
             self._quiet = False
             if size < len(piece):
                 self._outbox[0] = piece[size:]
