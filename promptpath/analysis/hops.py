@@ -10,6 +10,7 @@ from promptpath.analysis.view import Measured
 from promptpath.analysis.within import Inside, Part
 from promptpath.model.enums import FactSource, Outcome, Stage
 from promptpath.model.names import PROXY
+from promptpath.model.redact import printable
 from promptpath.model.report import Hop
 from promptpath.model.units import Ns, to_ms
 
@@ -69,7 +70,7 @@ def _leg_title(leg: Leg, breakdown: Breakdown, facts: Facts) -> str:
     elif leg.stage is Stage.WAIT and breakdown.generation is None:
         title = "wait for the response"
     elif leg.stage is Stage.PROXY and (kind := facts.record(PROXY).get("kind")):
-        title = f"{kind} proxy"
+        title = printable(f"{kind} proxy")
     if breakdown.exchanges > 1:
         title += f" (exchange {leg.exchange + 1} of {breakdown.exchanges})"
     if leg.failed and leg.stage is not Stage.WAIT:

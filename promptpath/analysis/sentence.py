@@ -89,7 +89,10 @@ def _inconclusive(report: Report, verdict: Verdict | None) -> str:
 
 
 def _share(part_ms: float, whole_ms: float) -> str:
-    return f"{100 * part_ms / whole_ms:.0f} %" if whole_ms > 0 else "all"
+    if whole_ms <= 0:
+        return "all"
+    percent = 100 * part_ms / whole_ms
+    return f"{percent:.0f} %" if percent >= 1 else "under 1 %"
 
 
 def _number(value: Json) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from promptpath.analysis.facts import Facts, text, whole
 from promptpath.model.names import SERVER_COUNT, SERVER_TIMING, STREAM_USAGE
+from promptpath.model.redact import printable
 from promptpath.model.report import Server
 from promptpath.model.units import Ns, opt_ms
 
@@ -48,7 +49,7 @@ def read_reported(facts: Facts) -> Reported:
         place = record.get("place")
         if scope is None or duration is None or duration < 0 or place not in _PLACES:
             continue
-        sources[f"{place}: {record.get('name') or scope}"] = None
+        sources[printable(f"{place}: {record.get('name') or scope}")] = None
         rank = _PLACES.index(place)
         if scope not in best or rank >= best[scope][0]:
             best[scope] = (rank, duration, str(record.get("name") or scope))

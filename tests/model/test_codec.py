@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from promptpath.analysis.diagnose import diagnose
 from promptpath.analysis.summary import summarize
 from promptpath.errors import UsageError
+from promptpath.model import names
 from promptpath.model.codec import (
     decode_document,
     decode_journal,
@@ -156,22 +157,26 @@ def test_a_damaged_journal_is_read_or_refused_and_never_crashes(data: st.DataObj
     diagnose(trace, plan)
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    st.dictionaries(
-        st.sampled_from([fact.key for fact in healthy().build().facts] + ["tls.chain", "limit"]),
-        st.recursive(
-            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-            lambda inner: (
-                st.lists(inner, max_size=3)
-                | st.dictionaries(st.sampled_from(["type", "name", "conn", "to"]), inner)
-            ),
-            max_leaves=4,
-        ),
-    )
+KEYS = sorted(value for name, value in vars(names).items() if name.isupper())
+INNER = (
+    "type name conn to outcome rcode family kind state code how status scope place duration_ns"
+    " message system resolver truncated max_early_data_bytes not_after_unix_s complete group"
+    " marker_expected marker_seen pending_bytes output_tokens counted source stage value verified"
+    " error checked offered accepted alpn protocol retry_after_s min_rtt_us head_bytes count"
+).split(" ")
+ANY_FACT = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(INNER), inner, max_size=6)
+    ),
+    max_leaves=8,
 )
-def test_facts_of_any_shape_are_judged_without_a_crash(facts: dict[str, Any]) -> None:
-    trip = healthy()
-    for key, value in facts.items():
-        trip.fact(key, value)
-    diagnose(trip.build(), PLAN)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(KEYS), ANY_FACT), max_size=8))
+def test_facts_of_any_shape_are_judged_without_a_crash(facts: list[tuple[str, Any]]) -> None:
+    for trip in (healthy(), opened()):
+        for key, value in facts:
+            trip.fact(key, value)
+        diagnose(trip.build(), PLAN)

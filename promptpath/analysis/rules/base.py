@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import Severity
+from promptpath.model.redact import printable
 from promptpath.model.report import Evidence, Finding
 
 Because = tuple[Evidence, ...]
@@ -47,5 +48,5 @@ class Rule:
 
 
 def because(text: str, *, spans: tuple[int, ...] = (), facts: tuple[str, ...] = ()) -> Because:
-    """One reason."""
-    return (Evidence(text=text, spans=spans, facts=facts),)
+    """One reason. Its words may be the far side's or a stranger's file's: they become printable."""
+    return (Evidence(text=printable(text), spans=spans, facts=facts),)

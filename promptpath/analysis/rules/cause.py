@@ -6,7 +6,6 @@ from promptpath.analysis.rules.base import NO, Because, because
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import Stage
 from promptpath.model.names import FAILURE
-from promptpath.model.redact import printable
 
 
 def failed(measured: Measured, stage: Stage, *codes: str, but: tuple[str, ...] = ()) -> Because:
@@ -16,4 +15,4 @@ def failed(measured: Measured, stage: Stage, *codes: str, but: tuple[str, ...] =
         return NO
     record = measured.facts.record(FAILURE)
     where = f" ({record.get('where')})" if record.get("where") else ""
-    return because(printable(f"{record.get('what')}{where}"), facts=(FAILURE,))
+    return because(f"{record.get('what')}{where}", facts=(FAILURE,))

@@ -14,7 +14,6 @@ from promptpath.model.names import (
     HTTP_REDIRECT,
     PROXY,
 )
-from promptpath.model.redact import printable
 from promptpath.model.units import format_duration
 
 EVENT_STREAM = "text/event-stream"
@@ -48,7 +47,7 @@ def _compressed(measured: Measured) -> Because:
     sizes = ""
     if record.get("encoded_bytes") and record.get("decoded_bytes"):
         sizes = f" ({record['decoded_bytes']} bytes as {record['encoded_bytes']})"
-    return because(printable(f"Content-Encoding: {coding}{sizes}"), facts=(HTTP_HEADERS,))
+    return because(f"Content-Encoding: {coding}{sizes}", facts=(HTTP_HEADERS,))
 
 
 def _has_length(measured: Measured) -> Because:
@@ -56,7 +55,7 @@ def _has_length(measured: Measured) -> Because:
     if length is None or not is_event_stream(measured):
         return NO
     return because(
-        printable(f"Content-Length: {length}: somebody had the whole stream before its head left"),
+        f"Content-Length: {length}: somebody had the whole stream before its head left",
         facts=(HTTP_HEADERS,),
     )
 
@@ -77,11 +76,9 @@ def _proxy_cost(measured: Measured) -> Because:
         return NO
     record = measured.facts.record(PROXY)
     return because(
-        printable(
-            f"the {record.get('kind', '')} proxy {record.get('address', '')} took"
-            f" {format_duration(cost)} before the target could be asked,"
-            f" {100 * cost / measured.trip_ns:.0f} % of the time to the first token"
-        ),
+        f"the {record.get('kind', '')} proxy {record.get('address', '')} took"
+        f" {format_duration(cost)} before the target could be asked,"
+        f" {100 * cost / measured.trip_ns:.0f} % of the time to the first token",
         spans=tuple(span.id for leg in legs for span in leg.spans),
         facts=(PROXY,),
     )
@@ -106,7 +103,7 @@ def _redirected(measured: Measured) -> Because:
     where = redirects[-1].get("to")
     count = f"{len(redirects)} redirects" if len(redirects) > 1 else "a redirect"
     return because(
-        printable(f"{count} to {where}: {format_duration(cost)} before the final request began"),
+        f"{count} to {where}: {format_duration(cost)} before the final request began",
         facts=(HTTP_REDIRECT,),
     )
 
@@ -117,7 +114,7 @@ def _unclean_end(measured: Measured) -> Because:
     left_open = end.get("how") in (None, "cut-by-us", "open")
     if measured.end_state is not EndState.OPEN_AFTER_MARKER or left_open:
         return NO
-    return because(printable(f"the end marker came, then {end.get('how')}"), facts=("http.end",))
+    return because(f"the end marker came, then {end.get('how')}", facts=("http.end",))
 
 
 RULES = (

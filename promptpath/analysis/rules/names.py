@@ -6,7 +6,6 @@ from promptpath.analysis.rules.base import NO, Because, Rule, because
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import Severity, Stage
 from promptpath.model.names import DNS_DIFFERS, DNS_QUERY, FAILURE
-from promptpath.model.redact import printable
 from promptpath.model.units import NS_PER_MS, format_duration
 
 SLOW_NS = 50 * NS_PER_MS
@@ -37,7 +36,7 @@ def _differs(measured: Measured) -> Because:
 
 def _join(values: object) -> str:
     items = [str(value) for value in values] if isinstance(values, list) else []
-    return printable(", ".join(items[:8])) or "nothing"
+    return ", ".join(items[:8]) or "nothing"
 
 
 def _failed(measured: Measured, *codes: str) -> Because:
@@ -70,7 +69,7 @@ def _timed_out(measured: Measured) -> Because:
 def _half_broken(measured: Measured) -> Because:
     """One record type fails where another answers: clients that ask for both wait for it."""
     queries = measured.facts.records(DNS_QUERY)
-    answered = {r.get("type") for r in queries if r.get("outcome") == "answered"}
+    answered = {str(r.get("type")) for r in queries if r.get("outcome") == "answered"}
     bad = [
         f"{r.get('type')}: {r.get('rcode') or r.get('outcome')}"
         for r in queries
@@ -78,14 +77,14 @@ def _half_broken(measured: Measured) -> Because:
         and (r.get("outcome") != "answered" or r.get("rcode") in ("SERVFAIL", "REFUSED"))
     ]
     fine = answered & {"A", "AAAA"} and len(bad) == 1
-    return because(printable(f"{bad[0]}, the other answers"), facts=(DNS_QUERY,)) if fine else NO
+    return because(f"{bad[0]}, the other answers", facts=(DNS_QUERY,)) if fine else NO
 
 
 def _truncated(measured: Measured) -> Because:
     cut = [r for r in measured.facts.records(DNS_QUERY) if r.get("truncated") is True]
     if not cut:
         return NO
-    kinds = printable(", ".join(str(record.get("type")) for record in cut))
+    kinds = ", ".join(str(record.get("type")) for record in cut)
     return because(f"the UDP answer for {kinds} was cut and asked for again over TCP")
 
 

@@ -22,7 +22,6 @@ from promptpath.model.names import (
     TLS_ALPN,
     TLS_ALPN_OFFERED,
 )
-from promptpath.model.redact import printable
 
 
 def _status(measured: Measured, *wanted: int) -> Because:
@@ -37,7 +36,7 @@ def _words(measured: Measured, status: int) -> str:
     body = measured.facts.record(HTTP_ERROR_BODY)
     parts = [body.get(name) for name in ("type", "code", "message")]
     said = ": ".join(str(part) for part in parts if part)
-    return printable(f"status {status}" + (f", {said}" if said else ""))
+    return f"status {status}" + (f", {said}" if said else "")
 
 
 def _no_access(measured: Measured) -> Because:
@@ -104,7 +103,7 @@ def _http2_broke(measured: Measured) -> Because:
             sent_by_us = mark.detail.get("direction") == "sent"
             if not sent_by_us and (name == MARK_RESET or mark.detail.get("code") not in (0, None)):
                 code = mark.detail.get("code")
-                return because(printable(f"{name} with code {code}"), facts=(HTTP_END,))
+                return because(f"{name} with code {code}", facts=(HTTP_END,))
     return NO
 
 

@@ -15,7 +15,6 @@ from promptpath.model.names import (
     STREAM_FINISH,
     STREAM_FRAMING,
 )
-from promptpath.model.redact import printable
 from promptpath.model.units import NS_PER_S, format_duration
 
 MANY_TOKENS = 2.0
@@ -30,7 +29,7 @@ def _error_under_200(measured: Measured) -> Because:
     record = measured.facts.record(STREAM_ERROR)
     parts = [record.get(name) for name in ("type", "code", "message")]
     said = ": ".join(str(part) for part in parts if part) or "an error event"
-    return because(printable(f"under status {measured.status}: {said}"), facts=(STREAM_ERROR,))
+    return because(f"under status {measured.status}: {said}", facts=(STREAM_ERROR,))
 
 
 def _truncated(measured: Measured) -> Because:
@@ -42,7 +41,7 @@ def _truncated(measured: Measured) -> Because:
     pending = f", {left} bytes of an unfinished event" if left else ""
     whole = "calls the response whole" if http.get("complete") else f"ended by {http.get('how')}"
     return because(
-        printable(f"{marker} and no finish reason came{pending}; HTTP {whole}"),
+        f"{marker} and no finish reason came{pending}; HTTP {whole}",
         facts=(STREAM_END, HTTP_END),
     )
 

@@ -16,7 +16,6 @@ from promptpath.model.names import (
     TLS_VERIFY,
     TLS_VERSION,
 )
-from promptpath.model.redact import printable
 from promptpath.model.units import NS_PER_S, format_duration
 
 DAY_S = 86_400
@@ -40,9 +39,7 @@ def _hello_retry(measured: Measured) -> Because:
         return NO
     cost = f", one round trip of {format_duration(measured.rtt_ns)}" if measured.rtt_ns else ""
     group = f" for group {record.get('group')}" if record.get("group") else ""
-    return because(
-        printable(f"the server answered HelloRetryRequest{group}{cost}"), facts=(TLS_HELLO_RETRY,)
-    )
+    return because(f"the server answered HelloRetryRequest{group}{cost}", facts=(TLS_HELLO_RETRY,))
 
 
 def _old_version(measured: Measured) -> Because:
@@ -75,7 +72,7 @@ def _expires_soon(measured: Measured) -> Because:
             continue
         lifetime = until - since if since is not None and since < until else until
         if left < min(SOON_S, lifetime / LIFETIME_SHARE):
-            subject = printable(str(certificate.get("subject")))
+            subject = str(certificate.get("subject"))
             return because(f"{subject} expires in {left / DAY_S:.1f} days", facts=(TLS_CHAIN,))
     return NO
 
@@ -87,7 +84,7 @@ def _expired(measured: Measured) -> Because:
     for certificate in _chain(measured):
         left = _left_s(measured, certificate)
         if left is not None and left <= 0:
-            subject = printable(str(certificate.get("subject")))
+            subject = str(certificate.get("subject"))
             return because(f"{subject} expired {-left / DAY_S:.1f} days ago", facts=(TLS_CHAIN,))
     return NO
 
@@ -100,7 +97,7 @@ def _unverified(measured: Measured) -> Because:
     error = record.get("error")
     if not error and not record.get("checked"):
         return because("the certificate was not checked (--insecure)", facts=(TLS_VERIFY,))
-    return because(printable(f"the check would have failed: {error}"), facts=(TLS_VERIFY,))
+    return because(f"the check would have failed: {error}", facts=(TLS_VERIFY,))
 
 
 def _untrusted(measured: Measured) -> Because:
