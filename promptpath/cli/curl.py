@@ -36,6 +36,9 @@ class CurlRequest:
     connect_timeout: str | None = None
 
 
+_OF_THE_COPY = frozenset({"content-length", "connection", "te"})
+"""Headers in a browser's "Copy as cURL" that belong to the browser's own connection."""
+
 _Reader = Callable[[CurlRequest, str], CurlRequest]
 
 
@@ -128,6 +131,10 @@ def _header(request: CurlRequest, value: str) -> CurlRequest:
         raise UsageError(
             "curl's -H @FILE is not supported", expected="-H 'Name: value'", where="--curl"
         )
+    if name.strip().lower() == "accept-encoding":
+        return replace(request, accept_encoding=content.strip() or None)
+    if name.strip().lower() in _OF_THE_COPY:
+        return request
     # "Name:" removes a header and "Name;" sends an empty one; neither is worth sending here.
     return _add_header(request, name, content) if colon and content.strip() else request
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from promptpath.cli.plan_builder import Prepared
 from promptpath.cli.tap import Sink, Tap
 from promptpath.model.log import Observer
-from promptpath.model.redact import plan_record
+from promptpath.model.redact import plan_record, plan_secrets
 from promptpath.model.trace import Trace
 from promptpath.probe.clock import RunClock
 from promptpath.probe.walk import walk
@@ -59,10 +59,9 @@ async def _measure(prepared: Prepared, tap: Tap) -> Measured:
 
 
 def secrets_of(prepared: Prepared) -> tuple[str, ...]:
-    """Whatever far-side text must never repeat: the key and the proxy's password."""
-    proxy = prepared.plan.proxy
-    found = [prepared.key.value if prepared.key else None, proxy.password if proxy else None]
-    return tuple(secret for secret in found if secret)
+    """Whatever far-side text must never repeat: what the plan sends, and the key by itself."""
+    key = (prepared.key.value,) if prepared.key else ()
+    return tuple(dict.fromkeys((*plan_secrets(prepared.plan), *key)))
 
 
 @contextlib.contextmanager

@@ -39,7 +39,10 @@ def prepare(options: TraceOptions, environ: Mapping[str, str] = os.environ) -> P
         raise UsageError("no URL", hint="promptpath trace https://...")
     target = parse_url(options.url)
     plan = _dial_plan(options, target, environ)
-    headers = (*curl.headers, *_headers(options.header or []))
+    headers = _checked((*curl.headers, *_headers(options.header or [])))
+    if encodings := [value for name, value in headers if name == "accept-encoding"]:
+        plan = replace(plan, accept_encoding=", ".join(encodings))
+        headers = tuple(pair for pair in headers if pair[0] != "accept-encoding")
     request = choose_request(plan, options, curl, headers)
     key = choose_key(target, request.dialect, options.key_env, headers, environ)
     plan = replace(request.plan, headers=_merge(request.plan.headers, key.headers if key else ()))
@@ -174,6 +177,36 @@ def _duration(text: str | None, option: str) -> int | None:
         raise UsageError(
             f"{option}: {error.what}", expected=error.expected, hint=error.hint
         ) from error
+
+
+_OWN_HEADERS = frozenset(
+    {
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "proxy-connection",
+        "keep-alive",
+        "upgrade",
+        "te",
+        "expect",
+    }
+)
+"""Headers that are the HTTP connection's own business (RFC 9110, 7.6.1; RFC 9112, 6)."""
+
+
+def _checked(headers: Headers) -> Headers:
+    """The headers, none of which is the connection's own. Raises UsageError."""
+    for name, _ in headers:
+        if name == "host":
+            raise UsageError(
+                "a host header of your own",
+                expected="the name in the URL",
+                hint="reach another address under that name with --resolve HOST:PORT:ADDR",
+            )
+        if name in _OWN_HEADERS:
+            raise UsageError(f"the header {name!r} is set by the connection", hint="leave it out")
+    return headers
 
 
 def _headers(texts: list[str]) -> Headers:

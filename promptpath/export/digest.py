@@ -31,6 +31,7 @@ from promptpath.model.names import (
     TLS_VERSION,
 )
 from promptpath.model.redact import printable
+from promptpath.model.report import Report
 from promptpath.model.rows import Json
 from promptpath.model.trace import Trace
 from promptpath.model.units import NS_PER_S
@@ -158,6 +159,13 @@ def conversation(trace: Trace) -> str | None:
             tokens = "1 token" if record[count] == 1 else f"{record[count]} tokens"
             parts.append(f"{label} {tokens} ({_text(record.get('source'))})")
     return printable(", ".join(parts)) or None
+
+
+def instrument(report: Report) -> str:
+    """How well a run was measured: its clock, and the share of certified stamps."""
+    words = f"{report.instrument.clock.value} clock"
+    ratio = report.instrument.exact_ratio
+    return words if ratio is None else f"{words}, {100 * ratio:.3g}% of events certified exact"
 
 
 def failure(trace: Trace) -> list[str]:

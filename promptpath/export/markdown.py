@@ -72,7 +72,9 @@ def _lines(document: Document) -> Iterator[str]:
         yield from _spread(document.summary)
     yield from _again(plan)
     yield ""
-    yield f"Made by {escape(document.tool.name)} {escape(document.tool.version)}."
+    tool = f"{document.tool.name} {document.tool.version}"
+    measured = "; ".join(dict.fromkeys(digest.instrument(run.report) for run in document.runs))
+    yield escape(f"Measured by {tool} ({measured}).")
 
 
 def _run(run: Run) -> Iterator[str]:

@@ -89,6 +89,13 @@ def test_dial_options_are_taken_over() -> None:
     assert (request.interface, request.timeout, request.connect_timeout) == ("eth0", "30", "5")
 
 
+def test_headers_of_the_browsers_own_connection_are_left_out() -> None:
+    request = parse(
+        "curl h -H 'Connection: keep-alive' -H 'Content-Length: 9' -H 'Accept-Encoding: gzip, br'"
+    )
+    assert request.headers == () and request.accept_encoding == "gzip, br"
+
+
 def test_a_user_becomes_a_basic_header() -> None:
     assert parse("curl h -u me:secret").headers == (("authorization", "Basic bWU6c2VjcmV0"),)
 

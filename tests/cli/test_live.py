@@ -16,6 +16,7 @@ from promptpath.model.codec import encode_row
 from promptpath.model.log import Row
 from tests.cli.running import environment
 from tests.cli.test_live_model import rows_of_a_trip
+from tests.peers.scripted import ScriptedOrigin, sse_stream
 
 PATIENCE_S = 20.0
 
@@ -98,6 +99,27 @@ def read_until(fd: int, wanted: bytes) -> bytes:
         except OSError:  # the other end has closed
             break
     return seen
+
+
+@pytest.mark.slow
+def test_a_trace_on_a_terminal_is_drawn_while_it_runs_and_shown_at_the_end() -> None:
+    stream = sse_stream([b"data: a\n\n", b"data: b\n\n", b"data: c\n\n"], gap_ms=400)
+    ours, theirs = pty.openpty()
+    with ScriptedOrigin(stream) as origin:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "promptpath", "trace", origin.url("/"), "--proxy", "none"],
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment(TERM="xterm", COLUMNS="80", LINES="40"),
+        )
+        os.close(theirs)
+        seen = read_until(ours, b"whole trip never comes")  # to the end
+        assert child.wait(PATIENCE_S) == 0
+    os.close(ours)
+    drawn, _, final = seen.rpartition(b"\x1b[?25h")  # the view gives the cursor back as it ends
+    assert b"run 1 (cold)" in drawn and b"wait for the first token" in drawn
+    assert b"run 1 (cold)" not in final and b"total" in final
 
 
 @pytest.mark.slow

@@ -129,6 +129,17 @@ def test_headers_of_the_user_win() -> None:
         assert "header" in refused(header=[wrong])
 
 
+def test_an_accept_encoding_header_is_the_option() -> None:
+    made = plan(header=["Accept-Encoding: gzip"])
+    assert made.accept_encoding == "gzip" and "accept-encoding" not in dict(made.headers)
+
+
+def test_headers_of_the_connection_itself_are_refused() -> None:
+    assert "--resolve" in refused(header=["Host: other.example"])
+    assert "--resolve" in refused(None, curl="curl https://192.0.2.1/ -H 'Host: x.example'")
+    assert "content-length" in refused(header=["Content-Length: 5"])
+
+
 def test_no_secret_reaches_a_record_a_repr_or_an_error() -> None:
     secret = "sk-secret-1234567890"
     made = prepared(

@@ -49,6 +49,9 @@ def test_the_table_the_findings_and_the_command_follow() -> None:
     assert "First token (TTFT) at 500 ms ± 12 us, 450 ms after the request." in text
     assert "- **PP999** (warning) Something is odd\n  - it took 10.0 ms\n" in text
     assert "    promptpath trace https://llm.example/v1/chat/completions\n" in text
+    assert text.endswith(
+        "\nMeasured by promptpath 0.0.0 (kernel clock, 95% of events certified exact).\n"
+    )
 
 
 def test_the_page_renders_as_one_table_with_every_hop() -> None:

@@ -15,6 +15,7 @@ from promptpath.model.document import Run
 from promptpath.model.plan import PlanRecord
 from promptpath.model.report import Finding, Quantiles, Report
 from promptpath.model.trace import Trace
+from promptpath.model.units import NS_PER_US, format_duration
 
 
 def header_lines(trace: Trace, plan: PlanRecord, width: int) -> Iterator[Text]:
@@ -102,14 +103,12 @@ def server_line(report: Report, width: int) -> Iterator[Text]:
 
 def instrument_line(report: Report, glyphs: Glyphs, width: int) -> Iterator[Text]:
     """How well this was measured."""
-    instrument = report.instrument
-    words = [f"{instrument.clock.value} clock"]
-    if instrument.exact_ratio is not None:
-        words.append(f"{100 * instrument.exact_ratio:.3g}% of events certified exact")
-    if instrument.error_us is not None:
-        errors = instrument.error_us
-        words.append(f"{glyphs.plus_minus}{errors.p50:.3g} us p50, {errors.p99:.3g} us p99")
-    yield _labelled("clock", ", ".join(words), width)
+    words = digest.instrument(report)
+    errors = report.instrument.error_us
+    if errors is not None:
+        p50, p99 = (format_duration(round(us * NS_PER_US)) for us in (errors.p50, errors.p99))
+        words += f", {glyphs.plus_minus}{p50} p50, {p99} p99"
+    yield _labelled("clock", words, width)
 
 
 def findings(found: Sequence[Finding], glyphs: Glyphs, width: int) -> Iterator[RenderableType]:
