@@ -8,12 +8,19 @@ shortened, because a prefix of a key is a secret too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 
 from promptpath.model.plan import Plan, PlanRecord
+from promptpath.model.rows import Json
 
 REDACTED = "REDACTED"
+_SHORTEST_SECRET = 4
+"""Shorter ones are ordinary words, and replacing them would damage the text around."""
+_SHORTEST_PROMPT = 12
+"""The same for prompts, which are words by nature."""
+_SHORTEST_PIECE = 8
+"""Of a secret that a cut left at the end of a text."""
 
 _SECRET_HEADERS = frozenset(
     {
@@ -69,10 +76,16 @@ def is_secret_header(name: str) -> bool:
 
 def redact_headers(headers: Iterable[tuple[str, str]]) -> list[list[str]]:
     """Header pairs for a fact: names in lower case, secret values replaced, values printable."""
-    return [
-        [printable(name.lower()), REDACTED if is_secret_header(name) else redact_text(value)]
-        for name, value in headers
-    ]
+    return [[printable(name.lower()), _header_value(name, value)] for name, value in headers]
+
+
+def _header_value(name: str, value: str) -> str:
+    if is_secret_header(name):
+        return REDACTED
+    if name.lower() in ("location", "content-location"):
+        # Signed URLs of object stores carry their signature in the query.
+        return redact_url(value)
+    return redact_text(value)
 
 
 def redact_url(url: str) -> str:
@@ -106,13 +119,66 @@ def _is_secret_parameter(name: str) -> bool:
 def redact_text(text: str, *, secrets: Iterable[str] = (), limit: int = 2000) -> str:
     """Far-side text for a fact or an error: known secrets and key-like words replaced, control and
     direction characters escaped, cut to `limit` characters."""
-    for secret in secrets:
-        if len(secret) >= 4:
-            text = text.replace(secret, REDACTED)
+    text = without_secrets(text, secrets)
     text = _KEY_LIKE.sub(REDACTED, text)
     if len(text) > limit:
         text = text[:limit] + "..."
     return printable(text)
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """The text with each of these secrets replaced, the beginning of one that a cut left at its end
+    too."""
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, REDACTED)
+            text = _without_cut_secret(text, secret)
+    return text
+
+
+def _without_cut_secret(text: str, secret: str) -> str:
+    kept = text.removesuffix("...")
+    for length in range(min(len(secret) - 1, len(kept)), _SHORTEST_PIECE - 1, -1):
+        if kept.endswith(secret[:length]):
+            return kept[:-length] + REDACTED + text[len(kept) :]
+    return text
+
+
+def scrub(value: Json, secrets: tuple[str, ...]) -> Json:
+    """The value with these secrets replaced in every string of it; the last gate before a fact is
+    kept."""
+    if isinstance(value, str):
+        return without_secrets(value, secrets)
+    if isinstance(value, list):
+        return [scrub(item, secrets) for item in value]
+    if isinstance(value, dict):
+        return {key: scrub(item, secrets) for key, item in value.items()}
+    return value
+
+
+def plan_secrets(plan: Plan) -> tuple[str, ...]:
+    """What this plan sends and far-side text must never repeat: keys of headers, of the URL's query
+    and of the proxy, and the prompt unless content is kept. The longest first, so that none leaves
+    the rest of another one behind."""
+    found = {secret for secret in _sent_secrets(plan) if len(secret) >= _SHORTEST_SECRET}
+    if not plan.keep_content and len(plan.prompt) >= _SHORTEST_PROMPT:
+        found.add(plan.prompt)
+    return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
+
+
+def _sent_secrets(plan: Plan) -> Iterator[str]:
+    for name, value in plan.headers:
+        if name.lower() == "cookie":
+            yield from (pair.partition("=")[2].strip() for pair in value.split(";"))
+        elif is_secret_header(name):
+            yield value
+            yield value.rpartition(" ")[2]  # "Bearer KEY"
+    query = plan.target.path.partition("?")[2]
+    for pair in query.split("&"):
+        yield from (raw for name, _, raw in [pair.partition("=")] if _is_secret_parameter(name))
+    yield from (value for name, value in parse_qsl(query) if _is_secret_parameter(name))
+    if plan.proxy is not None and plan.proxy.password:
+        yield plan.proxy.password
 
 
 def printable(text: str) -> str:

@@ -12,7 +12,7 @@ from promptpath.errors import MeasureError
 from promptpath.model.enums import FactSource, Outcome, Stage
 from promptpath.model.log import EventLog
 from promptpath.model.names import FAILURE, LIMIT
-from promptpath.model.redact import printable, redact_text
+from promptpath.model.redact import printable, redact_text, scrub
 from promptpath.model.rows import Json
 from promptpath.model.stamp import Stamp
 from promptpath.model.units import Ns
@@ -43,7 +43,13 @@ class Recorder:
 
     def reported(self, key: str, value: Json, span: int | None = None) -> None:
         """Record what the far side says."""
-        self.log.add_fact(key, value, FactSource.REPORTED, span)
+        self.fact(key, value, FactSource.REPORTED, span)
+
+    def fact(self, key: str, value: Json, source: FactSource, span: int | None = None) -> None:
+        """Record a fact. What the far side says is searched for secrets once more, whatever made
+        it; our own words are not, for a password may be one of them."""
+        kept = scrub(value, self.secrets) if source is FactSource.REPORTED else value
+        self.log.add_fact(key, kept, source, span)
 
     def mark(
         self,

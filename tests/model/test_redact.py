@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,10 +15,13 @@ from promptpath.model.redact import (
     REDACTED,
     is_secret_header,
     plan_record,
+    plan_secrets,
     printable,
     redact_headers,
     redact_text,
     redact_url,
+    scrub,
+    without_secrets,
 )
 
 SECRET = "hunter2hunter2"
@@ -120,3 +124,38 @@ def test_a_plans_record_holds_no_secret_of_the_plan(secret: str) -> None:
     assert secret not in encode(plan_record(plan)).decode()
     assert secret not in repr(plan)
     assert plan_record(plan).header_names == ("authorization", "x-thing")
+
+
+def test_what_a_plan_sends_is_known_as_secret_whatever_carries_it() -> None:
+    plan = Plan(
+        target=Target(scheme="https", host="h.example", port=443, path="/v1?key=query%2Fkey&a=b"),
+        prompt="a prompt nobody else may read",
+        headers=(("authorization", "Bearer header-key"), ("cookie", "a=cookie-key; b=c")),
+        proxy=ProxyPlan(kind=ProxyKind.HTTP, host="p", port=1, username="u", password="proxy-key"),
+    )
+    found = plan_secrets(plan)
+    assert {"query%2Fkey", "query/key", "header-key", "cookie-key", "proxy-key"} <= set(found)
+    assert plan.prompt in found
+    assert "c" not in found
+    assert plan.prompt not in plan_secrets(replace(plan, keep_content=True))
+    assert plan_secrets(replace(plan, prompt="status")) == tuple(
+        secret for secret in found if secret != plan.prompt
+    )
+
+
+def test_a_secret_is_replaced_in_every_string_of_a_value() -> None:
+    value = {"a": [SECRET, 1, None, {"b": f"x {SECRET} y"}], "c": SECRET[:10] + "..."}
+    assert scrub(value, (SECRET,)) == {
+        "a": [REDACTED, 1, None, {"b": f"x {REDACTED} y"}],
+        "c": REDACTED + "...",
+    }
+
+
+@given(st.integers(min_value=8, max_value=len(SECRET)))
+def test_a_secret_that_a_cut_shortened_is_replaced_too(length: int) -> None:
+    assert without_secrets("key: " + SECRET[:length], (SECRET,)) == f"key: {REDACTED}"
+
+
+def test_a_signed_address_in_a_location_loses_its_signature() -> None:
+    shown = redact_headers([("Location", f"https://s3.example/o?X-Amz-Signature={SECRET}&a=b")])
+    assert shown == [["location", f"https://s3.example/o?X-Amz-Signature={REDACTED}&a=b"]]
