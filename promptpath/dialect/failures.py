@@ -82,6 +82,16 @@ def error_body(content_type: str, body: bytes) -> StreamError | None:
     return StreamError(code=None, type=None, message=_cut(text.splitlines()[0]), shape="text-body")
 
 
+def error_under_success(body: bytes) -> StreamError | None:
+    """The error in a JSON document that came with a 2xx status, or None. Only its `error` member
+    counts: a good document may well have a `message` or a `title`."""
+    payload = parse_prefix(body[:MAX_BODY_BYTES].decode("utf-8", "replace").lstrip("\ufeff"))
+    if isinstance(payload, NotJson):
+        return None
+    error = as_dict(payload).get("error")
+    return error_object(error, JSON_BODY) if error else None
+
+
 def json_error(body: bytes) -> StreamError | None:
     """The error in bytes that should have been stream frames but are a JSON document, or None when
     they are no error document."""

@@ -230,13 +230,17 @@ class Exchange:
             recorder.fail(self._upload_span, Outcome.FAILED, f"connection ended ({closed.how})")
         if closed.how == "rst" and reader.status is None:
             raise self._no_head("reset the connection", "reset")
-        self._take(reader, self._connection.http.receive_eof(closed.stamp))
+        if self._may_end_a_message(closed):
+            self._take(reader, self._connection.http.receive_eof(closed.stamp))
         if not reader.ended:
             if reader.status is None:
                 raise self._no_head("closed the connection", "closed")
             reader.transport_ended(closed)
-        elif closed.how == "rst":
-            reader.transport_ended(closed)
+
+    def _may_end_a_message(self, closed: Closed) -> bool:
+        """Whether a body that lasts until the close may be whole: not after RST, and under TLS only
+        after a close_notify (RFC 9112, 9.8)."""
+        return closed.how == ("fin" if self._connection.tls is None else "close-notify")
 
     def _no_head(self, did: str, code: str) -> MeasureError:
         tls = self._connection.tls

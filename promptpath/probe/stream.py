@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from promptpath.dialect.base import Dialect
 from promptpath.dialect.detect import Framing, framer_for, framing_of
-from promptpath.dialect.failures import error_body
-from promptpath.dialect.meter import StreamMeter, count_value
+from promptpath.dialect.failures import error_body, error_under_success
+from promptpath.dialect.meter import StreamMeter, count_value, error_value
 from promptpath.dialect.registry import by_name, by_url
 from promptpath.dialect.tokens.count import USAGE
 from promptpath.model.enums import CONTENT_KINDS, FactSource, Layer
@@ -15,6 +15,7 @@ from promptpath.model.names import (
     HTTP_ERROR_BODY,
     OUTPUT_TOKENS,
     PROMPT_TOKENS,
+    STREAM_ERROR,
     STREAM_FRAMING,
 )
 from promptpath.model.plan import Plan, Target
@@ -86,7 +87,7 @@ class BodyReader:
             )
         if self.meter is not None:
             for key, value, source in self.meter.finish_facts(end_ns):
-                self._recorder.log.add_fact(key, value, source, self._span)
+                self._recorder.fact(key, value, source, self._span)
         elif self._framing is not None:
             self._recorder.observed(STREAM_FRAMING, self._framing.value, self._span)
         self._read_error()
@@ -99,12 +100,12 @@ class BodyReader:
         counted = self.meter.write_tokens(self._recorder.log, self._first_row)
         if counted is not None:
             value = count_value(counted)
-            self._recorder.log.add_fact(OUTPUT_TOKENS, value, FactSource.INFERRED, self._span)
+            self._recorder.fact(OUTPUT_TOKENS, value, FactSource.INFERRED, self._span)
         prompt = self.meter.prompt_tokens(self._plan.prompt if self._plan.method == "POST" else "")
         if prompt is not None:
             source = FactSource.REPORTED if prompt.source == USAGE else FactSource.INFERRED
             value = {"count": prompt.tokens, "source": prompt.source}
-            self._recorder.log.add_fact(PROMPT_TOKENS, value, source, self._span)
+            self._recorder.fact(PROMPT_TOKENS, value, source, self._span)
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -159,10 +160,17 @@ class BodyReader:
                     self.content_events += 1
 
     def _read_error(self) -> None:
-        """The words of an error response that was no stream."""
-        if self._status < 400 and self._framing is not Framing.JSON:
+        """The words of an error response that was no stream, or of an error document that came
+        under a successful status."""
+        body = bytes(self._document)
+        if self._status < 400:
+            if self._framing is Framing.JSON and self._plan.method == "POST":
+                found = error_under_success(body)
+                if found is not None:
+                    value = error_value(found, self._recorder.secrets)
+                    self._recorder.reported(STREAM_ERROR, value, self._span)
             return
-        error = error_body(self._content_type, bytes(self._document)) if self._document else None
+        error = error_body(self._content_type, body) if body else None
         if error is not None:
             self._recorder.reported(
                 HTTP_ERROR_BODY,

@@ -214,7 +214,7 @@ def _redirected(plan: Plan, reader: ResponseReader) -> Plan | None:
     if reader.status not in REDIRECTS or not reader.location:
         return None
     # A far side's Location is data: a bad one ends the trip, not the program.
-    target = _target(urljoin(plan.target.url, reader.location))
+    target = _target(plan.target.url, reader.location)
     if target is None:
         return None
     changed = replace(plan, target=target)
@@ -227,10 +227,10 @@ def _redirected(plan: Plan, reader: ResponseReader) -> Plan | None:
     return changed
 
 
-def _target(url: str) -> Target | None:
+def _target(base: str, location: str) -> Target | None:
     try:
-        return parse_url(url)
-    except UsageError:
+        return parse_url(urljoin(base, location))
+    except (UsageError, ValueError):  # ValueError: urljoin's own, for brackets that hold no IPv6
         return None
 
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from promptpath.dialect.failures import MAX_MESSAGE_CHARS, error_body, json_error, page_title
+from promptpath.dialect.failures import (
+    MAX_MESSAGE_CHARS,
+    error_body,
+    error_under_success,
+    json_error,
+    page_title,
+)
 
 JSON = "application/json"
 
@@ -122,3 +128,21 @@ def test_any_body_is_survived(content_type: str, body: bytes) -> None:
 def test_a_megabyte_of_open_tags_is_read_quickly() -> None:
     error = error_body("text/html", b"<" * 1_000_000)
     assert error is not None
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"error": {"message": "overloaded"}}, "overloaded"),
+        ({"type": "error", "error": {"type": "api_error", "message": "m"}}, "m"),
+        ({"error": "down"}, "down"),
+        ({"error": None, "output": []}, None),
+        ({"message": "hello", "title": "fine"}, None),
+        ([{"error": "in a list"}], None),
+    ],
+)
+def test_only_an_error_member_makes_a_successful_document_an_error(
+    document: object, message: str | None
+) -> None:
+    found = error_under_success(json.dumps(document).encode())
+    assert (found.message if found else None) == message
