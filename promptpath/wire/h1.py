@@ -197,6 +197,14 @@ class H1Connection:
         return events
 
     def _on_head(self, event: h11.Response, stamp: Stamp) -> list[HttpEvent]:
+        if not event.http_version.startswith(b"1."):
+            # RFC 9110, 2.5: another major version is another syntax; h11 takes any.
+            version = event.http_version.decode("ascii")
+            return [
+                self._broken(
+                    f"a status line of HTTP/{version}; expected HTTP/1.1", "malformed", stamp
+                )
+            ]
         headers = _headers(event)
         tunnel = self._method == "CONNECT" and 200 <= event.status_code < 300
         self._framing = "none" if tunnel else _framing(self._method, event.status_code, headers)

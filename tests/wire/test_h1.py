@@ -306,6 +306,7 @@ def test_a_close_between_messages_is_nothing() -> None:
     "response",
     [
         b"HTTP/2 200 OK\r\n\r\n",
+        b"HTTP/2.0 200 OK\r\n\r\n",
         b"HTTP/1.1 2x0 OK\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
