@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ import jsonschema
 from promptpath.model.codec import json_schema
 from tests.cli.running import environment
 from tests.peers.certs import Certificates
+from tests.peers.threaded import Connection
 
 KEY = "marker5f2c91keyb7d0"
 """The key of every run: shaped like no vendor's, so that no pattern hides it by luck."""
@@ -236,6 +238,13 @@ def _document(path: Path) -> dict[str, Any] | None:
 def trusting(certs: Certificates) -> tuple[str, str]:
     """Options to trust the suite's own CA."""
     return ("--cacert", str(certs.ca))
+
+
+def hold_without_reading(connection: Connection) -> None:
+    """Read nothing more until the client is gone, so that its upload stays blocked."""
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLRDHUP)
+    poll.poll(LIMIT_S * 1000)
 
 
 def openai_events(count: int = 3, *, finish: bool = False) -> list[bytes]:
