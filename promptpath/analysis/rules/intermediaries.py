@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from promptpath.analysis.rules.base import NO, Because, Rule, because
 from promptpath.analysis.rules.cause import failed
-from promptpath.analysis.rules.transport import NOTABLE_SHARE
+from promptpath.analysis.rules.windows import NOTABLE_SHARE
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import EndState, Severity, Stage
 from promptpath.model.names import (

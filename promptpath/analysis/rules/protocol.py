@@ -12,6 +12,7 @@ from promptpath.model.names import (
     HTTP_ALT_SVC,
     HTTP_END,
     HTTP_ERROR_BODY,
+    HTTP_HEADERS,
     HTTP_RATE_LIMIT,
     HTTP_STATUS,
     HTTP_VERSION,
@@ -112,6 +113,20 @@ def _reset(measured: Measured) -> Because:
     if http.get("how") != "rst" or measured.status is None:
         return NO
     return because("TCP RST within the response", facts=(HTTP_END,))
+
+
+def _not_kept(measured: Measured) -> Because:
+    """The server says that this connection takes no other request."""
+    if measured.status is None or measured.facts.record(HTTP_END).get("complete") is not True:
+        return NO
+    options = measured.headers.get("connection", "").lower().split(",")
+    if "close" in [option.strip() for option in options]:
+        return because("Connection: close came with the response", facts=(HTTP_HEADERS,))
+    if measured.facts.text(HTTP_VERSION) == "1.0":
+        return because("the response is HTTP/1.0", facts=(HTTP_VERSION,))
+    if any(True for _ in measured.trace.marks_of(MARK_GOAWAY)):
+        return because("GOAWAY came with the response", facts=(HTTP_END,))
+    return NO
 
 
 def _http1(measured: Measured) -> Because:
@@ -283,5 +298,17 @@ RULES = (
         advice="On lossy paths QUIC keeps one lost packet from holding up everything else.",
         is_not="Not used in this run.",
         condition=_http3,
+    ),
+    Rule(
+        code="PP514",
+        title="The connection is not kept for another prompt",
+        severity=Severity.INFO,
+        asks="Does every prompt pay for name, TCP and TLS again?",
+        decided="Connection: close (RFC 9112, 9.6), HTTP/1.0, or GOAWAY (RFC 9113, 6.8) with a"
+        " complete response.",
+        advice="Enable keep-alive at the server or proxy that closes; the dns, tcp and tls hops"
+        " show what it costs.",
+        is_not="Not a broken response: it was whole.",
+        condition=_not_kept,
     ),
 )

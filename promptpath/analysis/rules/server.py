@@ -96,13 +96,15 @@ def _first_event_lag_ns(measured: Measured) -> Ns:
 
 def _undivided(measured: Measured) -> Because:
     wait, ttft = measured.breakdown.final_wait, measured.ttft_ns
-    if wait is None or ttft is None or ttft < PERCEIVED_NS or measured.reported.by_scope:
+    if wait is None or ttft is None or ttft < PERCEIVED_NS:
+        return NO
+    if measured.reported.sum_of(("queue", "prefill")) is not None:
         return NO
     server = wait.duration_ns - (measured.rtt_ns or 0) - wait.error_ns
     if server <= MAJORITY * ttft:
         return NO
     return because(
-        f"{format_duration(wait.duration_ns)} of waiting, and no part of it was reported"
+        f"{format_duration(wait.duration_ns)} of waiting, neither queue nor prefill reported"
     )
 
 
@@ -184,7 +186,7 @@ RULES = (
         severity=Severity.INFO,
         asks="Queue, prefill or a gateway: can anybody tell?",
         decided="More than half of a perceived (0.1 s, Miller 1968) time to the first token"
-        " passed behind the TCP peer and no time was reported.",
+        " passed behind the TCP peer, and neither queue nor prefill was reported.",
         advice="Let the server send Server-Timing or timings in its last chunk; see"
         " docs/concepts/ttft.md.",
         is_not="Not proof of a slow model: the answer is honestly open.",

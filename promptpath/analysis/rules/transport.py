@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from promptpath.analysis.attempts import dials
 from promptpath.analysis.cadence import MIN_GAPS, PERCEIVED_NS
-from promptpath.analysis.facts import tcp_counter, whole
+from promptpath.analysis.facts import tcp_counter
 from promptpath.analysis.rules.base import NO, Because, Rule, because
 from promptpath.analysis.rules.cause import failed
+from promptpath.analysis.rules.windows import (
+    initial_window,
+    slow_start,
+    upload_bound,
+    window_stall,
+)
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import Outcome, Severity, Stage
 from promptpath.model.names import (
-    HTTP_REQUEST,
-    MARK_WINDOW_STALL,
     TCP_INFO,
 )
 from promptpath.model.rows import Span
-from promptpath.model.units import NS_PER_MS, NS_PER_S, Ns, format_bytes, format_duration
+from promptpath.model.units import NS_PER_MS, NS_PER_S, format_duration
 
 LONGER_WAY = 2
 """An IPv6 attempt cancelled after less than twice what the winner took may just have had the
@@ -28,18 +32,12 @@ length."""
 DELACK_LOW_NS, DELACK_HIGH_NS = 38 * NS_PER_MS, 46 * NS_PER_MS
 """Linux' shortest delayed ACK is 40 ms (TCP_DELACK_MIN); measured: 40 to 44 ms as seen by a
 client."""
-INITIAL_WINDOW_SEGMENTS = 10
-"""RFC 6928: ten segments may leave before the first ACK."""
-DEFAULT_MSS_BYTES = 1460
-"""Ethernet's 1,500 less 40 (RFC 9293, 3.7.1), where the kernel does not say."""
 LOSS_SHARE = 0.01
 """Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm" (1997): at
 1 % loss Reno carries 1.22 / sqrt(0.01) = 12 segments a round trip, no more than a fresh
 connection's first flight."""
 MAJORITY = 0.5
 """More than everything else together."""
-NOTABLE_SHARE = 0.1
-"""The smallest share worth a line to a person; what it is of is always shown beside it."""
 
 
 def _ipv6_hidden(measured: Measured) -> Because:
@@ -119,71 +117,6 @@ def _delayed_ack(measured: Measured) -> Because:
         f"{len(forty)} of {len(long_gaps)} long gaps last 38 to 46 ms, where the usual gap is"
         f" {format_duration(round(usual))}"
     )
-
-
-def _upload_bound(measured: Measured) -> Because:
-    legs = measured.breakdown.of(Stage.REQUEST)
-    upload = sum(leg.duration_ns for leg in legs)
-    sure = upload - sum(leg.error_ns for leg in legs)
-    size, whole_ns = request_bytes(measured), measured.trip_ns
-    matters = size > first_window_bytes(measured) or upload >= PERCEIVED_NS
-    if (
-        whole_ns <= 0
-        or not matters
-        or sure <= (measured.rtt_ns or 0)
-        or upload < NOTABLE_SHARE * whole_ns
-    ):
-        return NO
-    return because(
-        f"the upload of {format_bytes(size)} took {format_duration(upload)},"
-        f" {100 * upload / whole_ns:.0f} % of the time to the first token",
-        facts=(HTTP_REQUEST,),
-    )
-
-
-def first_window_bytes(measured: Measured) -> int:
-    """What may leave on a fresh connection before the first ACK."""
-    mss = tcp_counter(measured.facts, "snd_mss_bytes", measured.conn) or DEFAULT_MSS_BYTES
-    return INITIAL_WINDOW_SEGMENTS * mss
-
-
-def request_bytes(measured: Measured) -> int:
-    """Bytes of the last request, head and body."""
-    record = measured.facts.record(HTTP_REQUEST)
-    return (whole(record.get("head_bytes")) or 0) + (whole(record.get("body_bytes")) or 0)
-
-
-def _initial_window(measured: Measured) -> Because:
-    """A cold upload larger than the first flight waits for ACKs: 1 round trip a doubling."""
-    window, size = first_window_bytes(measured), request_bytes(measured)
-    if measured.warm or size <= window or not measured.rtt_ns:
-        return NO
-    flights = 1
-    while window * (2**flights - 1) < size:
-        flights += 1
-    cost: Ns = (flights - 1) * measured.rtt_ns
-    if measured.breakdown.total_ns(Stage.REQUEST) < cost / 2:
-        return NO
-    return because(
-        f"{format_bytes(size)} on a fresh connection need {flights} flights from a first window of"
-        f" {format_bytes(window)}: about {format_duration(cost)} of waiting for ACKs",
-        facts=(HTTP_REQUEST, TCP_INFO),
-    )
-
-
-def _window_stall(measured: Measured) -> Because:
-    begun: list[Ns] = []
-    total, count = 0, 0
-    for mark in measured.trace.marks_of(MARK_WINDOW_STALL):
-        if mark.detail.get("state") == "begin":
-            begun.append(mark.at_ns)
-            count += 1
-        elif begun:
-            total += mark.at_ns - begun.pop()
-    if not count:
-        return NO
-    lasted = f" for {format_duration(total)}" if total else ""
-    return because(f"the upload waited {count} times for the peer's window{lasted}")
 
 
 def _path_dominates(measured: Measured) -> Because:
@@ -324,7 +257,7 @@ RULES = (
         " first 10 segments (RFC 6928) or takes 0.1 s, what a person perceives (Miller 1968).",
         advice="Send less (images, history), keep the connection warm, or use a nearer front end.",
         is_not="Not prefill: the server had not yet got the prompt.",
-        condition=_upload_bound,
+        condition=upload_bound,
     ),
     Rule(
         code="PP210",
@@ -335,7 +268,7 @@ RULES = (
         " upload took at least half of the round trips this predicts.",
         advice="A warm connection has a larger window; or send less.",
         is_not="Not a proxy: this is TCP's slow start (RFC 5681, 3.1).",
-        condition=_initial_window,
+        condition=initial_window,
     ),
     Rule(
         code="PP211",
@@ -347,7 +280,7 @@ RULES = (
         advice="Raise the server's or proxy's initial window (65,535 bytes by default, RFC 9113,"
         " 6.9.2).",
         is_not="Not loss, and not a slow link.",
-        condition=_window_stall,
+        condition=window_stall,
     ),
     Rule(
         code="PP212",
@@ -360,5 +293,18 @@ RULES = (
         advice="Reuse connections (--warm shows the gain), use a nearer region, or resume TLS.",
         is_not="Not a slow model.",
         condition=_path_dominates,
+    ),
+    Rule(
+        code="PP213",
+        title="Slow start shapes the beginning of the stream",
+        severity=Severity.INFO,
+        asks="Are the first gaps the congestion window's, not a proxy's?",
+        decided="On a fresh connection events come faster than ten a round trip (RFC 6928's first"
+        " window), and gaps as long as a round trip less ten events occur within its first 5 round"
+        " trips only: by then slow start has opened the window (RFC 5681, 3.1). Measured: one small"
+        " event a ms over 40 ms delays the p99 event by 11 ms beyond the path.",
+        advice="Nothing to repair. A warm connection, or several tokens an event, avoid it.",
+        is_not="Not a buffering proxy.",
+        condition=slow_start,
     ),
 )

@@ -17,7 +17,7 @@ from promptpath.model.names import (
     TLS_ALPN_OFFERED,
 )
 from promptpath.model.rows import Json
-from tests.analysis.build import TraceBuilder, healthy, opened, plan
+from tests.analysis.build import CLEAN_HEADERS, TraceBuilder, healthy, opened, plan
 from tests.analysis.rules.case import Case, check
 
 
@@ -44,6 +44,11 @@ def alpn(agreed: str | None, version: str, offered: list[str]) -> TraceBuilder:
 
 def h3(value: Json) -> TraceBuilder:
     return healthy().fact(HTTP_ALT_SVC, value)
+
+
+def closing(connection: str, *, complete: bool = True) -> TraceBuilder:
+    trip = opened().head(22, headers={**CLEAN_HEADERS, "connection": connection})
+    return trip.text(9).marker().end(complete=complete)
 
 
 CASES = (
@@ -91,6 +96,10 @@ CASES = (
         healthy().fact(DNS_HTTPS, {"alpn": ["h2"]}),
         says="HTTPS record",
     ),
+    Case("PP514", closing("close"), closing("keep-alive")),
+    Case("PP514", closing("upgrade, Close"), closing("close", complete=False)),
+    Case("PP514", alpn(None, "1.0", []), alpn(None, "1.1", [])),
+    Case("PP514", broke(MARK_GOAWAY, 0, complete=True), healthy()),
 )
 
 

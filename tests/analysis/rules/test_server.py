@@ -56,6 +56,7 @@ CASES = (
     Case("PP605", reported(decode=900), reported(decode=795)),  # 15 ms: less than a gap
     Case("PP606", reported(), reported(prefill=250)),
     Case("PP606", reported(), reported(wait_ms=1)),
+    Case("PP606", reported(auth=2), reported(queue=250)),
     Case("PP607", thinks(600), thinks(40), says="20 reasoning events"),
 )
 

@@ -61,6 +61,7 @@ def stalled(first_state: str | None) -> TraceBuilder:
     return trip.request().head(20).text(3).marker().end()
 
 
+FIRST_WINDOW = (*[1] * 10, 30, *[0] * 20, 12, *[1] * 300)
 NAGLE = (10, 10, 41, 10, 10, 42, 10, 10, 40, 10, 10)
 JITTER = (10, 10, 21, 10, 10, 75, 10, 10, 40, 10, 10)
 CASES = (
@@ -100,6 +101,8 @@ CASES = (
         opened(rtt_ms=20).head(22).wait(200).text(9).marker().end(),
         says="round trip 200 ms",
     ),
+    Case("PP213", gaps(*FIRST_WINDOW, rtt_ms=40), gaps(*FIRST_WINDOW, 30, 1, rtt_ms=40)),
+    Case("PP213", gaps(*FIRST_WINDOW, rtt_ms=40), gaps(*FIRST_WINDOW, rtt_ms=5)),
 )
 
 
