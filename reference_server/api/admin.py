@@ -37,7 +37,7 @@ async def models(service: Service, exchange: Exchange) -> None:
         "display_name": name,
         "created": service.started_unix_s,
         "owned_by": "promptpath",
-        "tokenizer": "words, approximate (reference_server.text.pieces)",
+        "tokenizer": service.text.description,
     }
     page = {"has_more": False, "first_id": name, "last_id": name}
     await respond_json(exchange, 200, {"object": "list", "data": [model], **page})

@@ -8,7 +8,9 @@ from reference_server.api import fields as read
 from reference_server.api.chat import FAILURES, ChatRequest, Context, Writer
 from reference_server.api.events import EventStream
 from reference_server.api.fields import Fields
+from reference_server.api.sampling import sampling
 from reference_server.engine.generation import FailureCode, Step
+from reference_server.text.prompt import Message
 
 _ROLES = ("user", "assistant")
 _KINDS = {
@@ -28,20 +30,22 @@ class AnthropicSurface:
     request_id_header = b"request-id"
 
     def parse(self, fields: Fields) -> ChatRequest:
-        """Read the request; raises ApiError 400. Sampling fields are checked, then ignored."""
+        """Read the request; raises ApiError 400."""
         model = read.string(fields, "model")
-        read.check_absent(fields, "tools", "stop_sequences", "thinking", "mcp_servers")
-        read.check_number(fields, "temperature", 0, 1)
-        read.check_number(fields, "top_p", 0, 1)
+        read.check_absent(fields, "tools", "thinking", "mcp_servers")
         max_tokens = read.positive(fields, "max_tokens")
         if max_tokens is None:
             raise read.wrong("max_tokens", "an integer of at least 1")
         system = read.content(fields.get("system"), "system")
         return ChatRequest(
             model=model,
-            texts=[*system, *read.messages(fields, _ROLES)],
+            messages=[
+                *([Message("system", tuple(system))] if system else []),
+                *read.messages(fields, _ROLES),
+            ],
             max_tokens=max_tokens,
             stream=read.flag(fields, "stream"),
+            sampling=sampling(fields, hottest=1, stop="stop_sequences", top_logprobs=None),
         )
 
     def error_body(self, status: int, code: str, message: str, param: str | None) -> Any:

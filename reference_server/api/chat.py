@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from reference_server.api.errors import ApiError
 from reference_server.api.events import EventStream
 from reference_server.api.fields import Fields, parse_object
+from reference_server.api.sampling import Sampling
 from reference_server.api.service import Service, new_id, respond_json, stream_headers
 from reference_server.asgi import BodyTooLarge, Exchange, Header
 from reference_server.engine.generation import (
@@ -25,7 +26,7 @@ from reference_server.engine.generation import (
 )
 from reference_server.engine.slots import QueueFull
 from reference_server.gateway.auth import key_allowed, key_of
-from reference_server.text.pieces import count_pieces
+from reference_server.text.prompt import Message, Prompt, PromptTooLong
 from reference_server.timing import HEADER, Timeline, final_timings
 
 
@@ -34,11 +35,14 @@ class ChatRequest:
     """What a surface understood of a request."""
 
     model: str
-    texts: list[str]
-    """Every text of the conversation, in order."""
+    messages: list[Message]
+    """The conversation, in order; empty when `plain` is given."""
     max_tokens: int | None
     stream: bool
     include_usage: bool = False
+    sampling: Sampling = field(default_factory=Sampling)
+    plain: str | None = None
+    """A text to be continued as it is, instead of a conversation."""
 
 
 class Surface(Protocol):
@@ -134,16 +138,12 @@ async def _admit(
     timeline.end("validate")
     max_tokens = _check_limits(request, service)
     timeline.end("limits")
-    prompt = "\n".join(request.texts)
     timeline.end("session")
-    prompt_tokens = count_pieces(prompt)
+    prompt = _tokenize(request, service)
     admitted_ns = timeline.end("tokenize")
-    if prompt_tokens > settings.context_tokens:
-        message = f"The prompt has more than {settings.context_tokens} tokens."
-        raise ApiError(400, "context_length_exceeded", message, param="messages")
     try:
         generation = service.engine.submit(
-            GenerationRequest(request_id, prompt_tokens, max_tokens), admitted_ns
+            _generation_request(request_id, request, prompt, max_tokens, service), admitted_ns
         )
     except QueueFull:
         raise ApiError(
@@ -155,15 +155,48 @@ async def _admit(
     return Context(service, request, request_id, timeline, generation)
 
 
+def _tokenize(request: ChatRequest, service: Service) -> Prompt:
+    """The prompt's tokens. Raises ApiError when they leave no room for an answer."""
+    limit = service.settings.context_tokens
+    try:
+        if request.plain is not None:
+            return service.text.plain(request.plain, limit)
+        return service.text.chat(request.messages, limit)
+    except PromptTooLong:
+        message = f"The prompt has more than {limit} tokens."
+        param = "messages" if request.plain is None else "prompt"
+        raise ApiError(400, "context_length_exceeded", message, param=param) from None
+
+
+def _generation_request(
+    request_id: str, request: ChatRequest, prompt: Prompt, max_tokens: int, service: Service
+) -> GenerationRequest:
+    wanted = request.sampling
+    return GenerationRequest(
+        request_id=request_id,
+        prompt_tokens=prompt.count,
+        max_tokens=max_tokens,
+        prompt_ids=prompt.ids,
+        params=wanted.params,
+        stop=wanted.stop,
+        stop_ids=service.text.stop_ids,
+        cache_salt=wanted.cache_salt,
+        priority=wanted.priority,
+    )
+
+
 def _check_limits(request: ChatRequest, service: Service) -> int:
     """The number of tokens to generate at most. Raises ApiError."""
     settings = service.settings
     if request.model != settings.model:
         message = f"The model does not exist; this server has '{settings.model}'."
         raise ApiError(404, "model_not_found", message, param="model")
-    if len(request.texts) > settings.max_messages:
+    if sum(max(1, len(message.parts)) for message in request.messages) > settings.max_messages:
         message = f"More than {settings.max_messages} messages or parts."
         raise ApiError(400, "too_many_messages", message, param="messages")
+    if request.sampling.params.top_logprobs is not None and not service.engine.gives_logprobs:
+        message = "The paced engine has no probabilities."
+        raise ApiError(400, "unsupported_parameter", message, param="logprobs")
     if request.max_tokens is None:
         return settings.default_output_tokens
     if request.max_tokens > settings.max_output_tokens:

@@ -6,6 +6,7 @@ import json
 from typing import Any, NoReturn
 
 from reference_server.api.errors import ApiError
+from reference_server.text.prompt import Message
 
 Fields = dict[str, Any]
 
@@ -56,14 +57,25 @@ def positive(fields: Fields, name: str) -> int | None:
     return value
 
 
-def check_number(fields: Fields, name: str, low: float, high: float) -> None:
-    """Refuse an optional number that is no number or lies outside `low`..`high`."""
+def integer(fields: Fields, name: str, low: int, high: int) -> int | None:
+    """An optional integer from `low` to `high`."""
     value = fields.get(name)
     if value is None:
-        return
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise wrong(name, f"an integer from {low} to {high}")
+    return value
+
+
+def number(fields: Fields, name: str, low: float, high: float) -> float | None:
+    """An optional number from `low` to `high`; NaN is none."""
+    value = fields.get(name)
+    if value is None:
+        return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not low <= value <= high:
         raise wrong(name, f"a number from {low:g} to {high:g}")
+    return float(value)
 
 
 def check_absent(fields: Fields, *names: str) -> None:
@@ -74,23 +86,24 @@ def check_absent(fields: Fields, *names: str) -> None:
             raise ApiError(400, "unsupported_parameter", message, param=name)
 
 
-def messages(fields: Fields, roles: tuple[str, ...]) -> list[str]:
-    """The texts of `messages`, in order; only text content is understood."""
-    value = fields.get("messages")
+def messages(fields: Fields, roles: tuple[str, ...], name: str = "messages") -> list[Message]:
+    """The messages of the field `name`, in order; only text content is understood."""
+    value = fields.get(name)
     if not isinstance(value, list) or not value:
-        raise wrong("messages", "a list with at least one message")
-    texts: list[str] = []
-    for number, message in enumerate(value):
-        where = f"messages[{number}]"
+        raise wrong(name, "a list with at least one message")
+    found: list[Message] = []
+    for index, message in enumerate(value):
+        where = f"{name}[{index}]"
         if not isinstance(message, dict):
             raise wrong(where, "an object")
         if message.get("role") not in roles:
             raise wrong(f"{where}.role", "one of " + ", ".join(sorted(roles)))
-        texts += content(message.get("content"), f"{where}.content")
-    return texts
+        parts = content(message.get("content"), f"{where}.content")
+        found.append(Message(message["role"], tuple(parts)))
+    return found
 
 
-def content(value: object, where: str) -> list[str]:
+def content(value: object, where: str, kinds: tuple[str, ...] = ("text",)) -> list[str]:
     """A string, or a list of `{"type": "text", "text": ...}` parts; null is no text."""
     if value is None:
         return []
@@ -99,9 +112,9 @@ def content(value: object, where: str) -> list[str]:
     if not isinstance(value, list):
         raise wrong(where, "a string or a list of text parts")
     texts = []
-    for number, part in enumerate(value):
+    for index, part in enumerate(value):
         text = part.get("text") if isinstance(part, dict) else None
-        if not isinstance(text, str) or part.get("type") != "text":
-            raise wrong(f"{where}[{number}]", "a text part: this server reads only text")
+        if not isinstance(text, str) or part.get("type") not in kinds:
+            raise wrong(f"{where}[{index}]", "a text part: this server reads only text")
         texts.append(text)
     return texts

@@ -9,11 +9,12 @@ from reference_server.api import fields as read
 from reference_server.api.chat import FAILURES, ChatRequest, Context, Writer
 from reference_server.api.events import EventStream
 from reference_server.api.fields import Fields
+from reference_server.api.sampling import chat_logprobs, sampling
 from reference_server.engine.generation import FailureCode, Step
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _UNSUPPORTED = (
-    *("tools", "functions", "stop", "logprobs", "top_logprobs", "audio", "modalities"),
+    *("tools", "functions", "audio", "modalities", "logit_bias"),
     *("response_format", "prediction", "web_search_options"),
 )
 _DONE = b"data: [DONE]\n\n"
@@ -25,11 +26,9 @@ class OpenAISurface:
     request_id_header = b"x-request-id"
 
     def parse(self, fields: Fields) -> ChatRequest:
-        """Read the request; raises ApiError 400. Sampling fields are checked, then ignored."""
+        """Read the request; raises ApiError 400."""
         model = read.string(fields, "model")
         read.check_absent(fields, *_UNSUPPORTED)
-        read.check_number(fields, "temperature", 0, 2)
-        read.check_number(fields, "top_p", 0, 1)
         if read.positive(fields, "n") not in (None, 1):
             raise read.wrong("n", "1")
         options = fields.get("stream_options")
@@ -38,10 +37,11 @@ class OpenAISurface:
         limit = read.positive(fields, "max_completion_tokens")
         return ChatRequest(
             model=model,
-            texts=read.messages(fields, _ROLES),
+            messages=read.messages(fields, _ROLES),
             max_tokens=limit if limit is not None else read.positive(fields, "max_tokens"),
             stream=read.flag(fields, "stream"),
             include_usage=read.flag(options or {}, "include_usage", "stream_options."),
+            sampling=sampling(fields, hottest=2, stop="stop", top_logprobs=chat_logprobs(fields)),
         )
 
     def error_body(self, status: int, code: str, message: str, param: str | None) -> Any:

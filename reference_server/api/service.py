@@ -14,6 +14,7 @@ from reference_server.engine.generation import Engine
 from reference_server.metrics import Metrics
 from reference_server.sendlog import SendLog
 from reference_server.settings import ServiceSettings
+from reference_server.text.prompt import PacedText, PromptText
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Service:
     metrics: Metrics
     now: Now
     send_log: SendLog | None = None
+    text: PromptText = field(default_factory=PacedText)
     started_unix_s: int = field(default_factory=lambda: int(time.time()))
 
 

@@ -71,6 +71,11 @@ class PacedEngine:
         """Requests in the queue."""
         return self._slots.waiting
 
+    @property
+    def gives_logprobs(self) -> bool:
+        """False: no model, no probabilities."""
+        return False
+
     def submit(self, request: GenerationRequest, admitted_ns: int) -> Generation:
         """Queue a request; raises QueueFull. Needs a running event loop."""
         self._slots.submit(request.request_id)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from reference_server.engine.plan import SamplingParams
 
 FinishReason = Literal["stop", "length"]
 FailureCode = Literal["queue_timeout", "slow_reader", "engine_stopped", "cancelled", "engine_error"]
@@ -14,11 +16,36 @@ FailureCode = Literal["queue_timeout", "slow_reader", "engine_stopped", "cancell
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """What an engine needs to know. The prompt's text is not part of it on this floor."""
+    """What an engine needs to know. The prompt is token ids; its text is not part of it."""
 
     request_id: str
     prompt_tokens: int
     max_tokens: int
+    """The most tokens to generate, at least 1."""
+    prompt_ids: tuple[int, ...] = ()
+    """The prompt's tokens; empty for the paced engine, which only counts them."""
+    params: SamplingParams = field(default_factory=SamplingParams)
+    stop: tuple[str, ...] = ()
+    """Texts that end the answer; they are not part of it."""
+    stop_ids: tuple[int, ...] = ()
+    """Tokens that end the answer (end of turn, end of text); they have no text."""
+    cache_salt: str = ""
+    """Requests share cached prefixes only with requests of the same salt."""
+    priority: int = 0
+    """Lower runs first; equal ones in the order in which they came."""
+    deadline_ns: int | None = None
+    """Fail with "queue_timeout" when not scheduled by then, server clock; None waits on."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """One token and how likely the model found it."""
+
+    token: bytes
+    logprob: float
+    """Natural logarithm of the probability at temperature 1."""
+    top: tuple[tuple[bytes, float], ...] = ()
+    """The most likely tokens in its place, the most likely first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +53,7 @@ class Step:
     """What one engine step gave to one request."""
 
     text: str
+    """Empty while the token's text is held back: half a character, or the start of a stop text."""
     tokens: int
     """Tokens in `text`, at least 1."""
     step: int
@@ -33,6 +61,8 @@ class Step:
     batch: int
     """Requests that held a slot during the step, this one included."""
     sampled_ns: int
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """One for each token, when asked for."""
 
 
 @dataclass(slots=True)
@@ -152,6 +182,10 @@ class Engine(Protocol):
     @property
     def waiting(self) -> int:
         """Requests in the queue."""
+
+    @property
+    def gives_logprobs(self) -> bool:
+        """Whether it has probabilities to report."""
 
     def submit(self, request: GenerationRequest, admitted_ns: int) -> Generation:
         """Queue a request; raises `slots.QueueFull` at once instead of waiting without bound."""
