@@ -48,6 +48,8 @@ class Scan:
     last_content: StreamEvent | None = None
     keepalives_before_content: int = 0
     exact: int = 0
+    exact_content: int = 0
+    """Events with content whose stamp is certified."""
     kernel: int = 0
     error_ns: array[int] = field(default_factory=lambda: array("q"))
     """Half-width of each event's interval."""
@@ -107,5 +109,6 @@ def _add_content(scan: Scan, index: int, event: StreamEvent) -> None:
     content.at_ns.append(event.at_ns)
     content.tokens.append(MISSING if event.tokens is None else event.tokens)
     content.server_ns.append(MISSING if event.server_ns is None else event.server_ns)
+    scan.exact_content += event.exact
     scan.first_content = scan.first_content or event
     scan.last_content = event

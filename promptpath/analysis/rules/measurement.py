@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
+from promptpath.analysis.cadence import MIN_GAPS
 from promptpath.analysis.rules.base import NO, Because, Rule, because
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import Clock, Severity
@@ -10,6 +13,9 @@ from promptpath.model.units import NS_PER_MS, NS_PER_US, Ns, format_duration
 
 CERTIFIED_SHARE = 0.9
 """The bar this tool holds itself to at 5 ms spacing with a CPU hog beside it: 90 % certified."""
+ONE_IN_A_HUNDRED = 2.326
+"""The normal distribution's 99 % point: a share of few events must lie that many standard errors
+below the bar, sqrt(p (1 - p) / n) each, before it says anything of the instrument."""
 TRUSTED_SHARE = 0.25
 """A stamp error beyond a quarter of the usual gap blurs the rhythm: two stamps make one gap, so
 half of the gap is then error."""
@@ -27,10 +33,16 @@ def _user_clock(measured: Measured) -> Because:
 
 
 def _uncertified(measured: Measured) -> Because:
-    ratio = measured.instrument.exact_ratio
-    if ratio is None or ratio >= CERTIFIED_SHARE or measured.trace.clock.source is Clock.USER:
+    """Of events with content only: the last token, the finish, the usage and the end marker leave
+    the server together and come in one read."""
+    count = len(measured.scan.content)
+    if count <= MIN_GAPS or measured.trace.clock.source is Clock.USER:
         return NO
-    return because(f"{100 * ratio:.0f} % of {measured.scan.events} events have a certified stamp")
+    share = measured.scan.exact_content / count
+    chance = ONE_IN_A_HUNDRED * sqrt(CERTIFIED_SHARE * (1 - CERTIFIED_SHARE) / count)
+    if share >= CERTIFIED_SHARE - chance:
+        return NO
+    return because(f"{100 * share:.0f} % of {count} events with content have a certified stamp")
 
 
 def _clock_step(measured: Measured) -> Because:
@@ -48,7 +60,7 @@ def _signed(step_ns: Ns) -> str:
 def _blurred(measured: Measured) -> Because:
     rhythm, errors = measured.rhythm, measured.instrument.error_us
     usual = rhythm.median_gap_ns if rhythm else None
-    if not usual or not errors:
+    if rhythm is None or len(rhythm.gaps) < MIN_GAPS or not usual or not errors:
         return NO
     half = errors.p50 * NS_PER_US
     if half <= TRUSTED_SHARE * usual:
@@ -123,8 +135,10 @@ RULES = (
         title="Few stamps are certified",
         severity=Severity.INFO,
         asks="Did segments arrive together, or were they read late?",
-        decided="Less than 90 % of the events came in a read of exactly one segment: the bar"
-        " this tool meets at 5 ms spacing with a CPU hog beside it.",
+        decided="Less than 90 % of the events with content came in a read of exactly one segment:"
+        " the bar this tool meets at 5 ms spacing with a CPU hog beside it. Of n events the share"
+        " must lie 2.326 sqrt(0.09 / n) below it, which chance alone does once in a hundred, and"
+        " there must be 9 of them (a rhythm needs 8 gaps).",
         advice="Expected above 200 events a second and behind boxes that send bursts. Otherwise"
         " free the CPU.",
         is_not="Not wrong times: uncertified ones carry their interval.",
@@ -147,7 +161,7 @@ RULES = (
         severity=Severity.WARNING,
         asks="Is what looks like the stream's unevenness our own lateness?",
         decided="The median error of the events' stamps exceeds a quarter of the usual gap: a gap"
-        " has two stamps, so half of it is then error, for half of the events.",
+        " has two stamps, so half of it is then error, for half of the events. Needs 8 gaps.",
         advice="Free the CPU, or measure from a quieter machine; do not read gaps of this run"
         " one by one.",
         is_not="Not the server's or the path's doing.",

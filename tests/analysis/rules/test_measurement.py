@@ -29,6 +29,15 @@ def certified(share: float) -> TraceBuilder:
     return trip.end(marker_expected=False)
 
 
+def short(together: int) -> TraceBuilder:
+    """12 tokens of which the last come with finish and end marker in one read."""
+    trip = opened().head(22).wait(50)
+    for index in range(12):
+        trip.exact = index < 12 - together
+        trip.after(5).event(EventKind.TEXT, tokens=1, chars=4)
+    return trip.marker().end()
+
+
 def stepped(*steps: ClockStep) -> TraceBuilder:
     trip = healthy()
     trip.steps = steps
@@ -40,7 +49,8 @@ TOTAL = plan(budgets=Budgets(total_ns=ns(1000)))
 ITL = plan(budgets=Budgets(itl_p99_ns=ns(25)))
 CASES = (
     Case("PP901", stream(TraceBuilder(clock=Clock.USER)), stream(TraceBuilder())),
-    Case("PP902", certified(0.8), certified(0.95), says="80 %"),
+    Case("PP902", certified(0.8), certified(0.95), says="80 % of 100"),
+    Case("PP902", short(together=4), short(together=3), says="67 % of 12"),
     Case(
         "PP903",
         stepped(ClockStep(at_ns=5, step_ns=-3_000_000_000)),
