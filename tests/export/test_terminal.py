@@ -37,7 +37,7 @@ stream   90 tokens (usage), 20 events, 4.5 tokens an event, 198 tokens/s
 a token  p50 5.00 ms, p90 6.00 ms, p99 9.00 ms, max 10.0 ms
 an event p50 23.0 ms, p90 30.0 ms, p99 45.0 ms, max 50.0 ms
 stall    1, the longest 50.0 ms
-server   says queue 40.0 ms, 7 prompt tokens cached (Server-Timing)
+server   says queue 40.0 ms, 7 prompt tokens cached (from Server-Timing)
 clock    kernel clock, 95% of events certified exact, +-200 ns p50, 12 us p99
 
 PP999 warning  Something is odd

@@ -17,6 +17,9 @@ from promptpath.model.report import Finding, Quantiles, Report
 from promptpath.model.trace import Trace
 from promptpath.model.units import NS_PER_US, format_duration
 
+_PLACES = {"header": "the response headers", "chunk": "the events", "final": "the last chunk"}
+"""Where names.SERVER_TIMING says that a reported time was found, in a person's words."""
+
 
 def header_lines(trace: Trace, plan: PlanRecord, width: int) -> Iterator[Text]:
     """The request, the connection, the conversation, what a vendor's support asks for."""
@@ -96,8 +99,9 @@ def server_line(report: Report, width: int) -> Iterator[Text]:
         parts.append(f"{server.cached_tokens} prompt tokens cached")
     if parts:
         # "header: tokenize", "final: queue_ms" ...: the places are enough here.
-        places = dict.fromkeys(source.partition(":")[0] for source in server.sources)
-        sources = f" ({safe(', '.join(places))})" if places else ""
+        found = (source.partition(":")[0] for source in server.sources)
+        places = " and ".join(dict.fromkeys(_PLACES.get(place, safe(place)) for place in found))
+        sources = f" (from {places})" if places else ""
         yield _labelled("server", f"says {', '.join(parts)}{sources}", width)
 
 
