@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from promptpath.analysis.milestones import USER_LAG_NS, Instants, error_of
+from promptpath.analysis.milestones import USER_LAG_NS, Instants, early_error
 from promptpath.model.enums import Outcome, Stage
 from promptpath.model.names import (
     SPAN_DIAL,
@@ -31,6 +31,7 @@ from promptpath.model.names import (
     SPAN_UPLOAD,
 )
 from promptpath.model.rows import Span
+from promptpath.model.stamp import Stamp
 from promptpath.model.trace import Trace
 from promptpath.model.units import Ns
 
@@ -137,26 +138,35 @@ def _ancestors(span: Span, by_id: dict[int, Span]) -> Iterator[Span]:
 
 
 class EdgeErrors:
-    """The error of the instants at which spans begin and end, from the stamps that carry these
-    instants."""
+    """The errors of intervals, from the stamps that carry their two instants."""
 
     def __init__(self, trace: Trace, instants: Instants) -> None:
-        self._known: dict[Ns, Ns] = {}
+        self._known: dict[Ns, tuple[Ns, Ns]] = {}
         for mark in trace.marks:
-            self._note(mark.at_ns, error_of(mark.stamp))
+            self._note(mark.stamp)
         for stamp in (instants.first_visible, instants.first_content, instants.last_token):
             if stamp is not None:
-                self._note(stamp.at_ns, error_of(stamp))
+                self._note(stamp)
 
-    def _note(self, at_ns: Ns, error_ns: Ns) -> None:
-        self._known[at_ns] = min(error_ns, self._known.get(at_ns, error_ns))
+    def _note(self, stamp: Stamp) -> None:
+        """Keep the tighter one of two stamps of one instant."""
+        sides = (early_error(stamp), max(stamp.hi_ns - stamp.at_ns, 0))
+        if stamp.at_ns not in self._known or sum(sides) < sum(self._known[stamp.at_ns]):
+            self._known[stamp.at_ns] = sides
 
     def of(self, start_ns: Ns, end_ns: Ns) -> Ns:
-        """The error of an interval. Where no stamp carries its start, it began with an act of ours,
-        which is not late; where none carries its end, we may have noticed that late, though not by
-        more than the interval is long."""
-        late_ns = min(USER_LAG_NS, end_ns - start_ns)
-        return self._known.get(start_ns, 0) + self._known.get(end_ns, late_ns)
+        """The error of an interval.
+
+        Where no stamp carries its start, it began with an act of ours, which is not late; where
+        none carries its end, we may have noticed that late. The end cannot have been before the
+        start, whatever the stamp allows. An interval between an instant and itself has no error.
+        """
+        if start_ns == end_ns:
+            return 0
+        length = end_ns - start_ns
+        begin = self._known.get(start_ns, (0, 0))
+        early, late = self._known.get(end_ns, (USER_LAG_NS, 0))
+        return max(begin) + max(min(early, length), late)
 
 
 def break_down(trace: Trace, instants: Instants) -> Breakdown:

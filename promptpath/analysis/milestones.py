@@ -47,6 +47,12 @@ def error_of(stamp: Stamp) -> Ns:
     return stamp.error_ns if stamp.clock is Clock.KERNEL else max(stamp.error_ns, USER_LAG_NS)
 
 
+def early_error(stamp: Stamp) -> Ns:
+    """How much earlier than its estimate a stamp's instant may have been."""
+    early_ns = max(stamp.at_ns - stamp.lo_ns, 0)
+    return early_ns if stamp.clock is Clock.KERNEL else max(early_ns, USER_LAG_NS)
+
+
 def find_instants(trace: Trace, scan: Scan) -> Instants:
     """All milestones of the final response."""
     head = _last_mark(trace, MARK_HEAD)

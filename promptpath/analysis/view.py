@@ -9,7 +9,7 @@ from promptpath.analysis.cadence import Rhythm, judge_cadence
 from promptpath.analysis.end_state import judge_end
 from promptpath.analysis.facts import Facts, rtt_ns
 from promptpath.analysis.instrument import judge_instrument
-from promptpath.analysis.milestones import Instants, error_of, find_instants
+from promptpath.analysis.milestones import Instants, early_error, find_instants
 from promptpath.analysis.scan import Scan, scan_events
 from promptpath.analysis.server import Reported, read_reported
 from promptpath.analysis.within import Inside, look_inside
@@ -91,9 +91,14 @@ class Measured:
 
     @property
     def ttft_error_ns(self) -> Ns | None:
-        """Its error."""
-        visible = self.instants.first_visible
-        return None if visible is None else error_of(visible)
+        """Its error; text cannot have come before its request was sent."""
+        visible, sent_ns = self.instants.first_visible, self.breakdown.request_end_ns
+        if visible is None:
+            return None
+        early_ns = early_error(visible)
+        if sent_ns is not None:
+            early_ns = min(early_ns, max(visible.at_ns - sent_ns, 0))
+        return max(early_ns, visible.hi_ns - visible.at_ns)
 
     @property
     def trip_ns(self) -> Ns:

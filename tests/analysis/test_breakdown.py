@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from promptpath.analysis.diagnose import diagnose
 from promptpath.analysis.view import measure
-from promptpath.model.enums import Outcome, Stage
+from promptpath.model.enums import Clock, EventKind, Outcome, Stage
 from promptpath.model.names import (
     SPAN_CONNECT,
     SPAN_DIAL,
@@ -19,6 +19,7 @@ from promptpath.model.names import (
     SPAN_REUSE,
     SPAN_UPLOAD,
 )
+from promptpath.model.stamp import Stamp
 from tests.analysis.build import PLAN, TraceBuilder, healthy, ns, opened
 
 SPANS = st.sampled_from(
@@ -110,3 +111,27 @@ def test_errors_come_from_the_stamps_at_both_ends() -> None:
     hops = {hop.stage: hop for hop in diagnose(trip.build(), PLAN).hops}
     assert hops[Stage.GENERATION].error_ms == 4
     assert hops[Stage.WAIT].error_ms == 2.001
+
+
+def test_an_answer_cannot_have_come_before_its_request() -> None:
+    """A stamp that was not certified reaches back to the read before it, maybe a handshake ago."""
+    trip = opened()
+    trip.error_ns = ns(40)
+    report = diagnose(trip.head(3).text(1).marker().end().build(), PLAN)
+    hops = {hop.stage: hop for hop in report.hops}
+    assert hops[Stage.WAIT].duration_ms == 3
+    assert hops[Stage.WAIT].error_ms == 40.001  # late, by the upper bound; early only by 3
+    late = opened()
+    stamp = Stamp(late.now_ns + ns(3), 0, late.now_ns + ns(3), Clock.KERNEL, False)
+    late.head(1).wait(2)
+    late.log.add_event(EventKind.TEXT, stamp, stamp, tokens=1, chars=1, size_bytes=9)
+    report = diagnose(late.marker().end().build(), PLAN)
+    assert {hop.stage: hop for hop in report.hops}[Stage.WAIT].error_ms == 3.001
+    assert report.latency.ttft_error_ms == 3
+
+
+def test_an_interval_between_an_instant_and_itself_has_no_error() -> None:
+    trip = opened()
+    trip.error_ns = ns(10)
+    report = diagnose(trip.head(22).text(9).marker().end().build(), PLAN)
+    assert {hop.stage: hop for hop in report.hops}[Stage.FINISH].error_ms == 0
