@@ -7,6 +7,7 @@ all connections with the same files: only so can a session of one be offered on 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import ssl
@@ -66,8 +67,16 @@ class ObservedTls(ssl.SSLObject):
 
 
 def prepare(settings: TlsSettings) -> None:
-    """Build the context before t0. Raises UsageError for a file of the user's that is no use."""
-    context_for(settings)
+    """Build the context before t0. Raises UsageError for a file of the user's that is no use.
+
+    A first connection object is thrown away with it: it loads the codec of the name and OpenSSL's
+    ciphers, which would stand between TCP and our ClientHello (measured: 1.4 ms, 0.02 ms after).
+    """
+    first = context_for(settings).wrap_bio(
+        ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="localhost"
+    )
+    with contextlib.suppress(ssl.SSLWantReadError):
+        first.do_handshake()
 
 
 @lru_cache(maxsize=8)
