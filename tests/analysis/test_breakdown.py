@@ -125,7 +125,7 @@ def test_an_answer_cannot_have_come_before_its_request() -> None:
     stamp = Stamp(late.now_ns + ns(3), 0, late.now_ns + ns(3), Clock.KERNEL, False)
     late.head(1).wait(2)
     late.log.add_event(EventKind.TEXT, stamp, stamp, tokens=1, chars=1, size_bytes=9)
-    report = diagnose(late.marker().end().build(), PLAN)
+    report = diagnose(late.wait(1).marker().end().build(), PLAN)
     assert {hop.stage: hop for hop in report.hops}[Stage.WAIT].error_ms == 3.001
     assert report.latency.ttft_error_ms == 3
 
