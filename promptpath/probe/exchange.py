@@ -26,7 +26,7 @@ from promptpath.probe.link import Closed, Sent
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.request import build_request
 from promptpath.probe.response import ResponseReader
-from promptpath.wire.http import Broken, Control, HttpEvent
+from promptpath.wire.http import Broken, Control, HttpEvent, Reset
 
 AFTER_MARKER_NS = 1_500_000_000
 """How long a response may stay open after its terminal event before we say so and leave. A last
@@ -220,6 +220,8 @@ class Exchange:
             if isinstance(event, Control) and event.name == MARK_WINDOW_STALL:
                 self._stalled = False
             reader.take(event)
+            if isinstance(event, Reset) and reader.status is None:
+                raise self._no_head(f"reset the stream (code {event.code})", "reset")
 
     def _closed(self, reader: ResponseReader, closed: Closed) -> None:
         recorder, conn = self._recorder, self._connection.conn
