@@ -32,8 +32,12 @@ async def explain_run(
 ) -> None:
     """Everything that explains this run. Never raises for what the far side does."""
     facts = {fact.key: fact.value for fact in recorder.log.facts}
+    if connection is not None and not connection.http.reusable():
+        # A server that takes one connection at a time would not take the second one before.
+        await connection.link.close()
     await asyncio.gather(
-        _explain_dns(recorder, plan, facts), _try_resumption(recorder, plan, connection, facts)
+        _explain_dns(recorder, plan, connection, facts),
+        _try_resumption(recorder, plan, connection, facts),
     )
     if connection is not None:
         record_certificates_of(connection.link)
@@ -41,22 +45,26 @@ async def explain_run(
         reader.body.count_tokens()
 
 
-async def _explain_dns(recorder: Recorder, plan: Plan, facts: dict[str, Json]) -> None:
-    """Ask the configured resolver what the system's call hid. A name from the hosts file, a literal
-    and an override were never asked for."""
-    asked = facts.get(DNS_SOURCE) == "system" or (
-        DNS_HOST in facts and DNS_SOURCE not in facts and plan.resolver is None
-    )
-    if not plan.dns_detail or not asked:
+async def _explain_dns(
+    recorder: Recorder, plan: Plan, connection: Connection | None, facts: dict[str, Json]
+) -> None:
+    """Ask the configured resolver what the system's call hid, and the one of --resolver for what
+    the run did not need. A name from the hosts file, a literal and an override were never asked
+    for."""
+    source, host = facts.get(DNS_SOURCE), facts.get(DNS_HOST)
+    failed = source is None and plan.resolver is None
+    if not plan.dns_detail or host is None or not (failed or source in ("system", "resolver")):
         return
-    from promptpath.probe.dns import configured_resolver, explain_resolution
+    from promptpath.probe.dns import configured_resolver, explain_resolution, explain_service
 
-    server = configured_resolver()
-    if server is not None:
-        port = plan.proxy.port if plan.proxy is not None else plan.target.port
-        await explain_resolution(
-            recorder, server, facts[DNS_HOST], port, system=facts.get(DNS_ADDRESSES) or []
-        )
+    target = plan.target if connection is None else connection.target
+    proxied = plan.proxy is not None and plan.proxy.host == host
+    port = plan.proxy.port if plan.proxy is not None and proxied else target.port
+    if source == "resolver" and plan.resolver is not None:
+        await explain_service(recorder, plan.resolver, host, port)
+    elif (server := configured_resolver()) is not None:
+        system = facts.get(DNS_ADDRESSES) or []
+        await explain_resolution(recorder, server, host, port, system=system)
 
 
 async def _try_resumption(

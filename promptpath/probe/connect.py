@@ -47,8 +47,11 @@ class Connection:
         return self.link.conn
 
 
-def prepare_tls(plan: Plan) -> None:
-    """Load the trust store before t0: it takes tens of milliseconds. Raises UsageError."""
+def prepare(plan: Plan) -> None:
+    """Do before t0 what takes tens of milliseconds: load the trust store, and the DNS codec where
+    our own queries are on the critical path. Raises UsageError."""
+    if plan.resolver is not None:
+        import promptpath.probe.dns  # noqa: F401
     proxy = plan.proxy
     if plan.target.scheme == "https" or (proxy is not None and proxy.kind is ProxyKind.HTTPS):
         files = (plan.ca_file, plan.insecure, plan.keylog_file)

@@ -314,6 +314,9 @@ def _link(recorder: Recorder, winner: _Attempt, stage: Stage) -> TcpLink:
         span=winner.span,
         stage=stage,
     )
+    if stage is Stage.DNS:
+        # The resolver is nobody's peer: these facts are about the trip.
+        return link
     family = "ipv6" if sock.family == socket.AF_INET6 else "ipv4"
     recorder.observed(
         TCP_PEER, {"address": winner.address, "port": winner.port, "family": family}, winner.span

@@ -92,7 +92,7 @@ async def resolve_by_query(
     deadline_ns: Ns,
 ) -> tuple[str, ...]:
     """Addresses from that resolver, IPv6 first as RFC 8305 orders them. The HTTPS record is asked
-    at the same time and not waited for. Raises MeasureError (stage dns)."""
+    for after the run (`explain_service`). Raises MeasureError (stage dns)."""
     types = {Family.ANY: ("AAAA", "A"), Family.IPV4: ("A",), Family.IPV6: ("AAAA",)}[family]
     tasks = [
         asyncio.create_task(lookup(recorder, server, host, kind, parent, deadline_ns))
@@ -189,6 +189,14 @@ async def explain_resolution(
                 "disjoint": ours.isdisjoint(theirs),
             },
         )
+
+
+async def explain_service(
+    recorder: Recorder, server: tuple[str, int], host: str, port: int
+) -> None:
+    """Ask for the HTTPS record after a run whose addresses came from that resolver."""
+    deadline_ns = recorder.now_ns() + ATTEMPTS * ATTEMPT_NS + ATTEMPT_NS
+    await lookup(recorder, server, https_name(host, port), "HTTPS", None, deadline_ns)
 
 
 async def lookup(

@@ -23,7 +23,7 @@ from promptpath.model.units import Ns
 from promptpath.model.urls import parse_url
 from promptpath.probe.aftermath import explain_run
 from promptpath.probe.clock import RunClock
-from promptpath.probe.connect import Connection, open_connection, prepare_tls, snapshot
+from promptpath.probe.connect import Connection, open_connection, prepare, snapshot
 from promptpath.probe.exchange import Exchange, LimitReached
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.response import ResponseReader
@@ -42,7 +42,7 @@ async def walk(
     """Each run's trace as it is complete: `repeat` cold runs, each followed by a warm one on the
     same connection with `warm`. Ends early when `stop` is set. Never raises for what the far side
     does."""
-    prepare_tls(plan)
+    prepare(plan)
     index = 0
     for _ in range(plan.repeat):
         carried: Connection | None = None
