@@ -244,9 +244,11 @@ def _readable(name: str, option: str) -> str:
 
 
 def _appendable(name: str) -> str:
+    """The file of --keylog, made if need be: for its owner only, it opens the connection to a
+    reader."""
     try:
-        with Path(name).open("ab"):
-            return name
+        os.close(os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
+        return name
     except OSError as error:
         raise UsageError(
             f"cannot write --keylog {name!r}: {error.strerror}",
