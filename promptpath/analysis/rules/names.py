@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from promptpath.analysis.facts import Record
 from promptpath.analysis.rules.base import NO, Because, Rule, because
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import Severity, Stage
@@ -41,9 +42,38 @@ def _join(values: object) -> str:
 
 def _failed(measured: Measured, *codes: str) -> Because:
     """The DNS stage failed for one of these causes."""
-    if measured.failure_stage != Stage.DNS.value or measured.failure_code not in codes:
+    if measured.failure_stage != Stage.DNS.value or _cause(measured) not in codes:
         return NO
-    return because(str(measured.facts.record(FAILURE).get("what")), facts=(FAILURE,))
+    said = str(measured.facts.record(FAILURE).get("what"))
+    own = ", ".join(f"{r.get('type')} {_answer(r)}" for r in _address_queries(measured))
+    return because(f"{said}; our own queries: {own}" if own else said, facts=(FAILURE, DNS_QUERY))
+
+
+def _cause(measured: Measured) -> str | None:
+    """The failure's code. The system's resolver only says that it failed; where our own queries
+    agree on why, that is the cause."""
+    code = measured.failure_code
+    answers = {_answer(record) for record in _address_queries(measured)}
+    if code != "resolver-failed" or len(answers) != 1:
+        return code
+    return _CAUSES.get(answers.pop(), code)
+
+
+_CAUSES = {
+    "NXDOMAIN": "no-such-name",
+    "REFUSED": "resolver-refused",
+    "refused": "resolver-refused",
+    "timed-out": "resolver-timeout",
+}
+
+
+def _address_queries(measured: Measured) -> list[Record]:
+    return [r for r in measured.facts.records(DNS_QUERY) if r.get("type") in ("A", "AAAA")]
+
+
+def _answer(query: Record) -> str:
+    """What came of a query: its RCODE where it was answered, else how it went."""
+    return str(query.get("rcode") or query.get("outcome"))
 
 
 def _no_such_name(measured: Measured) -> Because:
@@ -132,7 +162,7 @@ RULES = (
         severity=Severity.ERROR,
         asks="Did the resolver itself fail, whatever the name?",
         decided="SERVFAIL (RFC 1035, 4.1.1, RCODE 2), a malformed answer, or getaddrinfo's"
-        " EAI_AGAIN.",
+        " EAI_AGAIN where our own queries do not agree on another cause.",
         advice="Ask another resolver with --resolver ADDR. If that works, yours cannot reach the"
         " zone or rejects its DNSSEC signatures.",
         is_not="Not a missing name: the resolver did not find out.",
@@ -155,7 +185,8 @@ RULES = (
         title="The resolver does not answer",
         severity=Severity.ERROR,
         asks="Did the question or the answer get lost?",
-        decided="No answer within the connect limit, all attempts included.",
+        decided="No answer within the connect limit, all attempts included; or the system's resolver"
+        " failed and none of our own queries was answered.",
         advice="Check the nameserver lines of /etc/resolv.conf and whether UDP and TCP port 53"
         " pass; --resolver ADDR asks another one.",
         is_not="Not a missing name.",

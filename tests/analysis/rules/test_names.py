@@ -33,6 +33,15 @@ def queried(*records: dict[str, Json]) -> TraceBuilder:
     return trip
 
 
+def failed_and_asked(rcode: str | None) -> TraceBuilder:
+    """The system only says that it failed; then we asked ourselves."""
+    trip = unresolved("resolver-failed")
+    for kind in ("A", "AAAA"):
+        outcome = "answered" if rcode else "timed-out"
+        trip.fact(DNS_QUERY, query(kind, rcode=rcode, outcome=outcome))
+    return trip
+
+
 CASES = (
     Case("PP101", resolves(80), resolves(50), says="80.0 ms"),
     Case(
@@ -45,6 +54,9 @@ CASES = (
     Case("PP104", unresolved("resolver-failed"), unresolved("no-such-name")),
     Case("PP105", unresolved("resolver-refused"), unresolved("resolver-timeout")),
     Case("PP106", unresolved("resolver-timeout"), unresolved("resolver-refused")),
+    Case("PP105", failed_and_asked("REFUSED"), failed_and_asked("SERVFAIL"), says="A REFUSED"),
+    Case("PP104", failed_and_asked("SERVFAIL"), failed_and_asked("REFUSED")),
+    Case("PP106", failed_and_asked(None), failed_and_asked("SERVFAIL"), says="A timed-out"),
     Case("PP107", unresolved("no-address"), unresolved("no-such-name")),
     Case(
         "PP108",
