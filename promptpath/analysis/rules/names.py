@@ -185,8 +185,8 @@ RULES = (
         title="The resolver does not answer",
         severity=Severity.ERROR,
         asks="Did the question or the answer get lost?",
-        decided="No answer within the connect limit, all attempts included; or the system's resolver"
-        " failed and none of our own queries was answered.",
+        decided="No answer within the connect limit, all attempts included; or the system's"
+        " resolver failed and none of our own queries was answered.",
         advice="Check the nameserver lines of /etc/resolv.conf and whether UDP and TCP port 53"
         " pass; --resolver ADDR asks another one.",
         is_not="Not a missing name.",
