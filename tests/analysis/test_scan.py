@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pytest
+
 from promptpath.analysis.diagnose import diagnose
 from promptpath.analysis.scan import scan_events
 from promptpath.model.enums import EventKind
@@ -20,6 +22,7 @@ def long_trace() -> Trace:
     return opened().head(22).text(EVENTS, gap_ms=1).marker().end().build()
 
 
+@pytest.mark.slow
 def test_a_long_stream_is_judged_in_little_memory() -> None:
     trace = long_trace()
     tracemalloc.start()

@@ -173,7 +173,7 @@ ANY_FACT = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(KEYS), ANY_FACT), max_size=8))
 def test_facts_of_any_shape_are_judged_without_a_crash(facts: list[tuple[str, Any]]) -> None:
     for trip in (healthy(), opened()):
