@@ -63,6 +63,8 @@ class Lookup:
     truncated: bool = False
     attempts: int = 1
     addresses: tuple[str, ...] = field(default=())
+    end_ns: Ns | None = None
+    """When the answer came."""
 
 
 def configured_resolver() -> tuple[str, int] | None:
@@ -229,7 +231,7 @@ async def lookup(
 
 def _record(recorder: Recorder, server: tuple[str, int], found: Lookup, span: int) -> None:
     if found.outcome == "answered":
-        recorder.end(span)
+        recorder.end(span, found.end_ns)
     else:
         timed_out = found.outcome == "timed-out"
         recorder.fail(span, Outcome.TIMED_OUT if timed_out else Outcome.FAILED, found.outcome)
@@ -270,6 +272,7 @@ def _found(
         truncated=answer.truncated,
         attempts=attempts,
         addresses=answer.answers if is_address else (),
+        end_ns=got.at_ns,
     )
 
 

@@ -13,10 +13,18 @@ import dns.message
 import dns.name
 import dns.rcode
 import dns.rdatatype
+import dns.rdtypes.ANY.CNAME
+import dns.rdtypes.ANY.SOA
+import dns.rdtypes.IN.A
+import dns.rdtypes.IN.AAAA
+import dns.rdtypes.IN.HTTPS
 import dns.rdtypes.svcbbase
 import dns.rrset
 
 from promptpath.model.rows import Json
+
+# The codec loads a record type when it first meets one, which took 3 ms of a 0.1 ms answer
+# (measured); so the ones we ask for, and what comes with them, are imported here.
 
 EDNS_PAYLOAD_BYTES = 1232
 """Largest UDP answer asked for: fits an IPv6 minimum-MTU packet (DNS Flag Day 2020)."""
