@@ -18,6 +18,7 @@ from reference_server.engine.generation import (
     FinishReason,
     Generation,
     GenerationRequest,
+    PrefillChunk,
     Stages,
     Step,
 )
@@ -75,6 +76,11 @@ class PacedEngine:
     def gives_logprobs(self) -> bool:
         """False: no model, no probabilities."""
         return False
+
+    @property
+    def cache(self) -> None:
+        """No model, no KV pool."""
+        return None
 
     def submit(self, request: GenerationRequest, admitted_ns: int) -> Generation:
         """Queue a request; raises QueueFull. Needs a running event loop."""
@@ -153,6 +159,8 @@ class PacedEngine:
             self._steps += 1
             text = list(islice(pieces, min(left, self._pace.tokens_per_step)))
             step = Step("".join(text), len(text), self._steps, self._slots.running, self._now())
+            if stages.scheduled_ns is not None and not stages.prefill_chunks:
+                stages.prefill_chunks.append(_whole_prompt(request, stages.scheduled_ns, step))
             if not job.generation.put(step):
                 raise _SlowReader
         return "length" if answer is None or answer > request.max_tokens else "stop"
@@ -168,3 +176,15 @@ class PacedEngine:
         yield wait(pace.base_ms + pace.prefill_ms_per_token * prompt_tokens)
         while True:
             yield wait(pace.itl_ms)
+
+
+def _whole_prompt(request: GenerationRequest, started_ns: int, first: Step) -> PrefillChunk:
+    """The paced prefill, as the one chunk that it is."""
+    return PrefillChunk(
+        step=first.step,
+        batch=first.batch,
+        position=0,
+        tokens=request.prompt_tokens,
+        started_ns=started_ns,
+        ended_ns=first.sampled_ns,
+    )

@@ -65,6 +65,20 @@ class Step:
     """One for each token, when asked for."""
 
 
+@dataclass(frozen=True, slots=True)
+class PrefillChunk:
+    """The part of one request's prompt that was computed in one engine step."""
+
+    step: int
+    batch: int
+    """Requests in the step, this one included."""
+    position: int
+    """Where the first token of the part stands in the prompt."""
+    tokens: int
+    started_ns: int
+    ended_ns: int
+
+
 @dataclass(slots=True)
 class Stages:
     """When the engine's stages began and ended, ns of the server's clock; None: not reached.
@@ -79,6 +93,8 @@ class Stages:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
+    prefill_chunks: list[PrefillChunk] = field(default_factory=list)
+    """In the order in which they were computed; for the request's timeline."""
 
     @property
     def queue_ns(self) -> int | None:
@@ -98,6 +114,20 @@ class Stages:
         if self.first_token_ns is None or self.last_token_ns is None:
             return None
         return self.last_token_ns - self.first_token_ns
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """The KV pool of an engine that has one; counters since its start."""
+
+    blocks_used: int
+    """Blocks that running requests hold."""
+    blocks_total: int
+    preemptions: int
+    prefix_queries: int
+    """Prompt tokens looked up in the prefix cache."""
+    prefix_hits: int
+    """Of these, found."""
 
 
 class GenerationFailed(Exception):
@@ -186,6 +216,10 @@ class Engine(Protocol):
     @property
     def gives_logprobs(self) -> bool:
         """Whether it has probabilities to report."""
+
+    @property
+    def cache(self) -> CacheStats | None:
+        """The KV pool now; None for an engine without one."""
 
     def submit(self, request: GenerationRequest, admitted_ns: int) -> Generation:
         """Queue a request; raises `slots.QueueFull` at once instead of waiting without bound."""
