@@ -88,8 +88,7 @@ class GgufFile:
         self.path = path
         with open(path, "rb") as file:
             try:
-                # A private copy on write: torch warns of a buffer that it could not write to.
-                self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+                self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             except ValueError:
                 raise ModelFileError(path, "the file is empty", 0) from None
         try:
@@ -127,11 +126,8 @@ class GgufFile:
         return memoryview(self._data)[info.start : info.start + info.size]
 
     def close(self) -> None:
-        """Unmap the file; with a tensor still in use it stays mapped until that is gone."""
-        try:
-            self._data.close()
-        except BufferError:
-            return
+        """Unmap the file. A view that is still in use (`bytes_of`) makes this a BufferError."""
+        self._data.close()
 
     def __enter__(self) -> GgufFile:
         return self
