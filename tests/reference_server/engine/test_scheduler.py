@@ -256,3 +256,16 @@ def test_a_row_dropped_from_a_static_batch_is_not_padded() -> None:
     rig.loop.cancel("a")
     rig.drain()
     assert [len(plan.items) for plan in rig.model.plans] == [2, 1, 1]
+
+
+def test_a_decode_already_planned_yields_to_a_prompt_that_goes_before_it() -> None:
+    rig = _rig(blocks=4, token_budget=17)
+    rig.submit("late", range(15), 10)
+    rig.loop.turn()
+    rig.submit("first", range(100, 148), 1, priority=-1)
+    while not rig.scheduler.preemptions:
+        rig.loop.turn()
+    assert _shape(rig.model.plans[-1]) == [(1, 32, 16, True)]
+    rig.drain()
+    assert rig.tokens("late") == expected(range(15), 10)
+    assert rig.tokens("first") == expected(range(100, 148), 1)
