@@ -39,16 +39,18 @@ def high_water_mb(process_id: int) -> float | None:
     return int(match[1]) * 1024 / 1e6 if match else None
 
 
-def watch(process: subprocess.Popen[bytes]) -> float | None:
-    """The peak of a process, watched until it ends."""
-    peak = None
+def watch(process: subprocess.Popen[bytes], log: Path) -> tuple[float | None, float | None]:
+    """The peak of a process until the origin logged that it sent everything, and until it ended."""
+    streaming = peak = None
     deadline = time.monotonic() + RUN_S
     while process.poll() is None:
         peak = high_water_mb(process.pid) or peak
+        if not log.stat().st_size:
+            streaming = peak
         if time.monotonic() > deadline:
             process.kill()
         time.sleep(0.02)
-    return peak
+    return streaming, peak
 
 
 def count(path: Path, pattern: re.Pattern[bytes], overlap: int = 32) -> int:
@@ -76,12 +78,13 @@ def one_run(events: int, scratch: Path) -> dict[str, Any]:
             process = subprocess.Popen(
                 [*line, "-o", str(output)], stdout=said, stderr=said, cwd=tool.ROOT
             )
-            peak_mb = watch(process)
+            streaming_mb, peak_mb = watch(process, origin.log)
         elapsed_s = time.monotonic() - started
     if not output.exists():
         raise tool.ToolFailedError((scratch / "said").read_text()[-3000:])
     return {
         "events": events,
+        "streaming_mb": streaming_mb,
         "peak_mb": peak_mb,
         "elapsed_s": elapsed_s,
         "document_mb": output.stat().st_size / 1e6,
@@ -100,6 +103,7 @@ def main(arguments: list[str]) -> int:
     missing = events - run["text_events"]
     bars = [
         Bar(name=f"peak with {events} events", value=run["peak_mb"], unit="MB", limit=PEAK_MB),
+        Bar(name="of it while the stream ran", value=run["streaming_mb"], unit="MB"),
         Bar(name="events missing", value=missing, unit="", limit=0),
         Bar(name="events a second", value=events / run["elapsed_s"], unit="/s"),
         Bar(name="reads from the kernel", value=run["reads"], unit=""),
