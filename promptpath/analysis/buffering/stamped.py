@@ -1,0 +1,137 @@
+"""What happens to the stream when its sender stamps each event: the hold is measured, not guessed,
+and the sender's own batches fall out. No clock synchronisation is needed: the fastest event is the
+zero of the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from promptpath.analysis.buffering.evidence import Evidence
+from promptpath.analysis.buffering.hold import Hold, excess_ns, reached_by_a_tenth, tolerated_ns
+from promptpath.analysis.buffering.judgement import Answer, Guess
+from promptpath.analysis.buffering.passive import (
+    COLLECTED,
+    MOST,
+    NEARLY_ALL,
+    by_layers,
+    initial,
+    timer_by_stamps,
+    whole_body,
+)
+from promptpath.analysis.buffering.shape import Shape
+from promptpath.analysis.stats import median
+from promptpath.model.report import Evidence as Reason
+from promptpath.model.units import NS_PER_MS, Ns, format_duration
+
+TOGETHER_NS = NS_PER_MS
+"""Stamps closer than this are of one write (measured: 0.1 ms apart); a step of a model takes
+longer."""
+BEHIND_EARLY_NS = NS_PER_MS
+BEHIND_LATE_NS = 6 * NS_PER_MS
+"""An event that waits for the next one arrives with it: 1 ms before by the stamps' spread, 6 ms
+after by the proxies' own time (measured: p99 4 ms on loopback)."""
+GROWTH = 2.0
+GROWTH_NS = 100 * NS_PER_MS
+"""A throttled stream's delay at least doubles from its first tenth to its last, by more than what
+people notice (0.1 s: Nielsen 1993)."""
+
+
+def decide_stamped(shape: Shape, hold: Hold) -> Guess:
+    """The answer for a stream of enough events, all stamped."""
+    evidence = shape.evidence
+    tolerated = tolerated_ns(evidence)
+    if _waits_for_next(shape):
+        return _one_event_hold(shape)
+    if hold.p90_ns <= tolerated:
+        return _unheld(shape, hold, tolerated)
+    at_once = whole_body(shape)
+    if at_once is not None and at_once.answer is Answer.WHOLE_BODY:
+        return replace(at_once, alternatives=at_once.alternatives[:1])
+    excess = excess_ns(evidence)
+    first = shape.full[0].events
+    rest = sorted(excess[first:])
+    if rest and reached_by_a_tenth(rest) <= tolerated and (found := initial(shape)):
+        return found
+    if _grows(shape, excess):
+        return _throttle(shape, excess)
+    return by_layers(shape) or timer_by_stamps(shape)
+
+
+def _why(text: str) -> tuple[Reason, ...]:
+    return (Reason(text=text),)
+
+
+def send_gaps_ns(evidence: Evidence) -> list[Ns]:
+    """Gaps between the stamps, in the order of sending."""
+    sent = sorted(evidence.events.server_ns)
+    return [after - before for before, after in pairwise(sent)]
+
+
+def _unheld(shape: Shape, hold: Hold, tolerated: Ns) -> Guess:
+    said = _why(
+        f"by the sender's stamps 90 % of events were held {format_duration(hold.p90_ns)} at most,"
+        f" {format_duration(tolerated)} are tolerated at this round trip"
+    )
+    gaps = send_gaps_ns(shape.evidence)
+    steps = 1 + sum(gap >= TOGETHER_NS for gap in gaps)
+    if shape.events / steps < COLLECTED:
+        return Guess(answer=Answer.STREAMING, because=said)
+    return Guess(
+        answer=Answer.SERVER_BATCH,
+        because=said + _why(f"the sender sent {shape.events} events in {steps} steps"),
+        layer="body",
+    )
+
+
+def _waits_for_next(shape: Shape) -> bool:
+    """Sharp only where the window in which "with the next" lies is small beside the gaps, or where
+    events are cut."""
+    window = BEHIND_EARLY_NS + BEHIND_LATE_NS
+    sharp = window < median(send_gaps_ns(shape.evidence)) / 2 or shape.cut_mid_event > NEARLY_ALL
+    if shape.per_burst >= COLLECTED or not sharp:
+        return False
+    events = shape.evidence.events
+    offset = min(at - sent for at, sent in zip(events.at_ns, events.server_ns, strict=True))
+    rows = sorted(zip(events.server_ns, events.at_ns, strict=True))
+    behind = [
+        -BEHIND_EARLY_NS <= at - offset - next_sent <= BEHIND_LATE_NS and next_sent > sent
+        for (sent, at), (next_sent, _) in pairwise(rows)
+    ]
+    return sum(behind) > MOST * len(behind)
+
+
+def _one_event_hold(shape: Shape) -> Guess:
+    return Guess(
+        answer=Answer.ONE_EVENT_HOLD,
+        because=_why("by the sender's stamps each event arrives when the next one is sent"),
+        layer="body",
+        period_ns=round(median(send_gaps_ns(shape.evidence))),
+        next_test="ask without compression (Accept-Encoding: identity)",
+    )
+
+
+def _ends(excess: list[Ns]) -> tuple[float, float]:
+    tenth = max(2, len(excess) // 10)
+    return median(excess[:tenth]), median(excess[-tenth:])
+
+
+def _grows(shape: Shape, excess: list[Ns]) -> bool:
+    head, tail = _ends(excess)
+    return tail > head + GROWTH_NS and tail > GROWTH * max(head, shape.median_gap_ns)
+
+
+def _throttle(shape: Shape, excess: list[Ns]) -> Guess:
+    head, tail = _ends(excess)
+    read = sum(shape.evidence.reads.size)
+    return Guess(
+        answer=Answer.THROTTLE,
+        because=_why(
+            f"by the sender's stamps the delay grows from {format_duration(round(head))} to"
+            f" {format_duration(round(tail))}"
+        ),
+        layer="segment",
+        size_bytes=round(read * 1_000_000_000 / shape.span_ns) if shape.span_ns else None,
+        next_test="ask for a slower stream: a throttle lets it pass",
+    )
