@@ -6,6 +6,7 @@ from typing import Final
 
 from promptpath.dialect.anthropic import ANTHROPIC
 from promptpath.dialect.base import Dialect
+from promptpath.dialect.calibration import CALIBRATION
 from promptpath.dialect.generic_ndjson import GENERIC_NDJSON
 from promptpath.dialect.generic_sse import GENERIC_SSE
 from promptpath.dialect.openai_chat import AZURE_OPENAI, OPENAI_CHAT
@@ -16,6 +17,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     OPENAI_CHAT,
     AZURE_OPENAI,
     ANTHROPIC,
+    CALIBRATION,
     GENERIC_SSE,
     GENERIC_NDJSON,
 )
