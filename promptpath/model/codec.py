@@ -6,6 +6,7 @@ same types and names the place of the first wrong value. Unknown keys are ignore
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,9 +91,24 @@ def json_schema() -> dict[str, Any]:
 # -----------------------------------------------------------------------------------------
 
 
+_UNPRINTABLE = re.compile(
+    rb"\x7f|\xc2[\x80-\x9f]"  # DEL and C1
+    rb"|\xd8\x9c|\xe2\x80[\x8b-\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xef\xbb\xbf"
+)
+"""UTF-8 of what redact.printable escapes and JSON does not ask to be: 8-bit control characters, and
+those that turn or hide text."""
+
+
+def _printable_json(data: bytes) -> bytes:
+    """The same JSON, fit for a terminal: it is printed there by --json --keep-content."""
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _UNPRINTABLE.sub(lambda match: rb"\u%04x" % ord(match[0].decode()), data)
+
+
 def encode(value: Any) -> bytes:
     """Any dataclass, enum or JSON value as compact JSON."""
-    return _encoder.encode(value)
+    return _printable_json(_encoder.encode(value))
 
 
 def encode_document(document: Document) -> Iterator[bytes]:

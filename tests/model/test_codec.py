@@ -17,6 +17,7 @@ from promptpath.model import names
 from promptpath.model.codec import (
     decode_document,
     decode_journal,
+    encode,
     encode_document,
     encode_row,
     journal_head,
@@ -25,6 +26,7 @@ from promptpath.model.codec import (
 from promptpath.model.document import Document, Run, Tool
 from promptpath.model.enums import Clock, EventKind
 from promptpath.model.log import EventLog
+from promptpath.model.redact import printable
 from promptpath.model.stamp import Stamp
 from promptpath.model.trace import Trace
 from tests.analysis.build import PLAN, TraceBuilder, healthy, opened
@@ -180,3 +182,11 @@ def test_facts_of_any_shape_are_judged_without_a_crash(facts: list[tuple[str, An
         for key, value in facts:
             trip.fact(key, value)
         diagnose(trip.build(), PLAN)
+
+
+@given(st.text())
+def test_json_holds_no_character_that_a_terminal_obeys_and_means_the_same(text: str) -> None:
+    written = encode({"text": text, "more": "\x7f\x9b31m\u202e\u2066\ufeff\u200b"})
+    shown = written.decode()
+    assert printable(shown) == shown
+    assert json.loads(written)["text"] == text
