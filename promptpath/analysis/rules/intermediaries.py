@@ -9,6 +9,7 @@ from promptpath.analysis.view import Measured
 from promptpath.model.enums import EndState, Severity, Stage
 from promptpath.model.names import (
     HTTP_CONTENT_DECODER,
+    HTTP_END,
     HTTP_FRAMING,
     HTTP_HEADERS,
     HTTP_REDIRECT,
@@ -48,6 +49,17 @@ def _compressed(measured: Measured) -> Because:
     if record.get("encoded_bytes") and record.get("decoded_bytes"):
         sizes = f" ({record['decoded_bytes']} bytes as {record['encoded_bytes']})"
     return because(f"Content-Encoding: {coding}{sizes}", facts=(HTTP_HEADERS,))
+
+
+def _undecodable(measured: Measured) -> Because:
+    record, http = measured.facts.record(HTTP_CONTENT_DECODER), measured.facts.record(HTTP_END)
+    error = str(record.get("error") or "")
+    # Where the response itself was cut, so was its coding: that is told by PP521, or a limit.
+    cut_with_it = error.endswith("cut off") and http.get("complete") is not True
+    if not error or cut_with_it or measured.limit:
+        return NO
+    said = f"Content-Encoding: {record.get('encoding')}: {error}"
+    return because(said, facts=(HTTP_CONTENT_DECODER,))
 
 
 def _has_length(measured: Measured) -> Because:
@@ -221,5 +233,17 @@ RULES = (
         " this time.",
         is_not="Not a truncated answer.",
         condition=_unclean_end,
+    ),
+    Rule(
+        code="PP410",
+        title="The compressed body cannot be read",
+        severity=Severity.ERROR,
+        asks="Does what came decode by its Content-Encoding?",
+        decided="The coding (RFC 9110, 8.4) is unknown here, or its data is corrupt, or ends before"
+        " it is whole although the response is.",
+        advice="Ask without compression (--accept-encoding identity, the default). If it comes"
+        " nevertheless, the box that compresses is at fault.",
+        is_not="Not a cut stream by itself: HTTP may call the response whole.",
+        condition=_undecodable,
     ),
 )

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from promptpath.model.enums import Outcome, Stage
-from promptpath.model.names import HTTP_FRAMING, HTTP_REDIRECT, PROXY, SPAN_PROXY_TUNNEL
+from promptpath.model.names import (
+    HTTP_CONTENT_DECODER,
+    HTTP_FRAMING,
+    HTTP_REDIRECT,
+    PROXY,
+    SPAN_PROXY_TUNNEL,
+)
 from tests.analysis.build import CLEAN_HEADERS, TraceBuilder, healthy, opened
 from tests.analysis.rules.case import Case, check
 
@@ -37,6 +43,15 @@ def framed(framing: str) -> TraceBuilder:
     return healthy().fact(HTTP_FRAMING, framing)
 
 
+def coded(trip: TraceBuilder, error: str | None) -> TraceBuilder:
+    sizes = {"encoding": "gzip", "encoded_bytes": 90, "decoded_bytes": 70}
+    return trip.fact(HTTP_CONTENT_DECODER, {**sizes, "error": error})
+
+
+def cut() -> TraceBuilder:
+    return opened().head(22).text(9).end(complete=False, how="fin", marker_seen=False)
+
+
 CASES = (
     Case("PP401", bare(), sent()),
     Case("PP401", bare(), bare("application/json")),
@@ -59,6 +74,13 @@ CASES = (
         opened().head(22).text(9).marker().end(complete=False, how="cut-by-us"),
         says="fin",
     ),
+    Case("PP410", coded(healthy(), "corrupt"), coded(healthy(), None), says="gzip: corrupt"),
+    Case(
+        "PP410",
+        coded(healthy(), "the coded data is cut off"),
+        coded(cut(), "the coded data is cut off"),
+    ),
+    Case("PP410", coded(cut(), "corrupt"), coded(healthy(), "corrupt").limit("max-bytes", 9)),
 )
 
 
