@@ -50,6 +50,10 @@ from promptpath.wire.http import (
     Trailers,
 )
 
+MAX_INFORMATIONAL = 100
+"""1xx heads recorded per response. A 100, a 103 and a 102 now and then are what there is (RFC 9110,
+15.2; RFC 8297); the rest is room, so that a server which sends nothing else cannot fill our
+memory."""
 _BROKEN_HOW = {"eof": "fin"}
 
 
@@ -65,6 +69,7 @@ class ResponseReader:
         self._frame_bytes = 0
         self._last_ns: Ns | None = None
         self._closed = False
+        self._informational = 0
         self.body: BodyReader | None = None
         self.status: int | None = None
         """Of the final response; None until its head."""
@@ -131,9 +136,7 @@ class ResponseReader:
                 self._mark(MARK_MESSAGE_END, event.stamp)
                 self._end("clean", complete=True)
             case Informational():
-                self._mark(MARK_INFORMATIONAL, event.stamp, {"status": event.status})
-                value = {"status": event.status, "headers": redact_headers(event.headers)}
-                self._recorder.reported(HTTP_INFORMATIONAL, value, self._span)
+                self._on_informational(event)
             case Trailers():
                 self._mark(MARK_TRAILERS, event.stamp)
                 self._recorder.reported(HTTP_TRAILERS, redact_headers(event.headers), self._span)
@@ -231,6 +234,13 @@ class ResponseReader:
             )
             self._frame_offset += self._frame_bytes
             self._frame_bytes = 0
+
+    def _on_informational(self, event: Informational) -> None:
+        self._informational += 1
+        if self._informational <= MAX_INFORMATIONAL:
+            self._mark(MARK_INFORMATIONAL, event.stamp, {"status": event.status})
+            value = {"status": event.status, "headers": redact_headers(event.headers)}
+            self._recorder.reported(HTTP_INFORMATIONAL, value, self._span)
 
     def _on_control(self, event: Control) -> None:
         self._mark(event.name, event.stamp, event.detail)
