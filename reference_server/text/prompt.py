@@ -37,6 +37,10 @@ class PromptTooLong(Exception):
     """The prompt has more tokens than the limit; counted no further."""
 
 
+class PromptRefused(Exception):
+    """There is no prompt for this model in the request; the text says why, for its sender."""
+
+
 class PromptText(Protocol):
     """Turns text into a prompt, for one model."""
 
@@ -50,10 +54,10 @@ class PromptText(Protocol):
 
     def chat(self, messages: Sequence[Message], limit: int) -> Prompt:
         """The conversation, ready for the assistant to answer. Raises PromptTooLong when it has
-        more than `limit` tokens."""
+        more than `limit` tokens, PromptRefused when the model has no form for it."""
 
     def plain(self, text: str, limit: int) -> Prompt:
-        """The text as it is, to be continued. Raises PromptTooLong."""
+        """The text as it is, to be continued. Raises PromptTooLong, PromptRefused."""
 
 
 class PacedText:
