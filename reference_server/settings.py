@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 DEFAULT_TEXT = (
     "A BGP session flaps when the two routers keep losing and re-making the connection between "
@@ -50,6 +51,23 @@ class EngineSettings:
     """Longest wait for a slot; after that the stream ends with an in-band error."""
     backlog_steps: int = 4096
     """Steps kept for a client that reads too slowly; one more ends its request."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """What the real engine computes with, in its own process."""
+
+    path: str
+    """A GGUF file, or a folder with config.json, tokenizer.json and safetensors."""
+    mode: Literal["fast", "fp32", "exact"] = "fast"
+    """fast: bfloat16 and the file's four bits; fp32; exact: fp32 in which a token's result depends
+    on its own sequence alone, whatever else runs (`--deterministic`)."""
+    threads: int | None = None
+    """Threads that compute; None leaves one core to the rest, since an engine on every core was
+    seen to stall 1,035 ms (p90 of a step) beside one busy process on two cores."""
+    kv_blocks: int = 1024
+    """Blocks of 16 tokens in the KV pool: 16,384 tokens, 377 MB with SmolLM2-135M in bfloat16,
+    taken from the system as they are first used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +124,44 @@ class ListenSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """Who may call and how much; see docs/commands/serve.md."""
+
+    keys: str | None = None
+    """The key file; None: no keys but `ServiceSettings.api_key_sha256`."""
+    requests_per_minute: int | None = None
+    """For callers whose key names no limit of its own; None: unlimited."""
+    tokens_per_minute: int | None = None
+    """Likewise."""
+    redis: str | None = None
+    """URL of the Redis that holds limits and conversations; None: this process does."""
+    redis_down: Literal["refuse", "allow-local"] = "refuse"
+    """When Redis does not answer: 503, or count in this process alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class DelaySettings:
+    """Time added to stages on purpose, so that the tool can be judged against it."""
+
+    edge_ms: float = 0.0
+    gateway_ms: float = 0.0
+    """Added to the stage `limits`."""
+    session_ms: float = 0.0
+    tokenize_ms: float = 0.0
+    queue_ms: float = 0.0
+    prefill_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything together; `send_log` is a file name or None."""
+    """Everything together; `send_log` and `access_log` are file names or None."""
 
     pace: PaceSettings = field(default_factory=PaceSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
     service: ServiceSettings = field(default_factory=ServiceSettings)
     listen: ListenSettings = field(default_factory=ListenSettings)
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    delays: DelaySettings = field(default_factory=DelaySettings)
     send_log: str | None = None
+    access_log: str | None = None
+    """"-" is standard error."""

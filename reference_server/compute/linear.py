@@ -80,8 +80,11 @@ def head_linear(embedding: Tensor) -> Linear:
     def apply(x: Tensor) -> Tensor:
         if x.shape[0] > 1:
             return many(x)
-        with torch.backends.mkldnn.flags(enabled=False):
+        torch._C._set_mkldnn_enabled(False)
+        try:
             return F.linear(x, embedding)
+        finally:
+            torch._C._set_mkldnn_enabled(True)
 
     return apply
 

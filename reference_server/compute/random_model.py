@@ -116,7 +116,7 @@ def metadata() -> dict[str, Value]:
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "smollm",
         "tokenizer.ggml.tokens": list(tokens),
-        "tokenizer.ggml.token_type": [1] * 256 + [3] * len(SPECIALS),
+        "tokenizer.ggml.token_type": [*[1] * 256, *[3] * len(SPECIALS)],
         "tokenizer.ggml.merges": [],
         "tokenizer.ggml.bos_token_id": 257,
         "tokenizer.ggml.eos_token_id": 258,

@@ -130,6 +130,10 @@ class CacheStats:
     """Of these, found."""
 
 
+class EngineUnavailable(Exception):
+    """The engine cannot take requests now, its process is being started again."""
+
+
 class GenerationFailed(Exception):
     """The engine gave up on a request; `code` says why."""
 
@@ -156,6 +160,11 @@ class Generation:
         self._on_cancel = on_cancel
         self._failure: FailureCode | None = None
         self._wake = asyncio.Event()
+
+    @property
+    def failure(self) -> FailureCode | None:
+        """Why it was given up; None when it runs or ended well."""
+        return self._failure
 
     @property
     def ended(self) -> bool:
