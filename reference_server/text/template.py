@@ -71,6 +71,9 @@ class ChatTemplate:
             text = self._template.render(messages=shown, add_generation_prompt=True, **self._names)
         except TemplateError as error:
             raise PromptRefused(f"The model's chat template refuses this: {error}") from None
+        except Exception as error:  # A template may do anything that an expression can.
+            kind = type(error).__name__
+            raise PromptRefused(f"The model's chat template fails ({kind}).") from error
         start = 0
         for found in self._special.finditer(text):
             if found.start() > start:
