@@ -198,6 +198,10 @@ def _finish(
         if during is not None:
             during(process)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
     finally:
         killer.cancel()
         peak.over.set()
