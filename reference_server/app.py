@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from reference_server.api import admin, calibrate, fault, silence
+from reference_server.api import admin, calibrate, fault, requests, silence
 from reference_server.api.anthropic import AnthropicSurface
 from reference_server.api.chat import serve
 from reference_server.api.errors import ApiError
@@ -14,6 +14,11 @@ from reference_server.api.service import Service, respond_json
 from reference_server.asgi import App, ClientGone, Exchange, Receive, Scope, Send
 from reference_server.clock import Now, monotonic_ns
 from reference_server.compute.paced import PacedEngine
+from reference_server.engine.delayed import DelayedEngine
+from reference_server.engine.generation import Engine
+from reference_server.gateway.accesslog import AccessLog
+from reference_server.gateway.build import build_gateway
+from reference_server.gateway.redis_client import RedisDown
 from reference_server.metrics import Metrics
 from reference_server.sendlog import SendLog
 from reference_server.settings import Settings
@@ -38,11 +43,18 @@ _ROUTES: dict[str, tuple[str, Endpoint]] = {
     "/healthz": ("GET", admin.health),
     "/metrics": ("GET", admin.metrics),
     "/promptpath/clock": ("GET", admin.clock),
+    "/promptpath/requests": ("GET", requests.latest),
     "/promptpath/calibrate": ("GET", calibrate.calibrate),
     "/promptpath/silence": ("GET", silence.silence),
     "/promptpath/fault/status": ("GET", fault.status),
     "/promptpath/fault/break": ("GET", fault.break_off),
 }
+
+
+_FAMILIES: dict[str, tuple[str, Endpoint]] = {
+    "/promptpath/requests/": ("GET", requests.one),
+}
+"""Paths that end in an id."""
 
 
 class ReferenceApp:
@@ -61,14 +73,21 @@ class ReferenceApp:
         else:
             raise ValueError(f"this application does not speak {scope['type']}")
 
+    async def start(self) -> None:
+        """Reach what must be reachable. Raises RedisDown."""
+        await self._service.gateway.start()
+
     async def close(self) -> None:
         """Stop every generation."""
         await self._service.engine.close()
+        await self._service.gateway.close()
+        if self._service.access_log is not None:
+            self._service.access_log.close()
         if self._service.send_log is not None:
             self._service.send_log.flush()
 
     async def _handle(self, exchange: Exchange) -> None:
-        method, endpoint = _ROUTES.get(exchange.path, ("", admin.not_found))
+        method, endpoint = _route(exchange.path)
         try:
             asked = "GET" if exchange.method == "HEAD" else exchange.method
             if method and asked != method:
@@ -85,30 +104,66 @@ class ReferenceApp:
                 raise
             _LOG.exception("internal error")
             await respond_json(exchange, 500, {"error": {"message": "Internal error."}})
+        finally:
+            if self._service.access_log is not None:
+                self._service.access_log.note(exchange)
+
+    async def _start_up(self, send: Send) -> None:
+        try:
+            await self.start()
+        except RedisDown as error:
+            await send({"type": "lifespan.startup.failed", "message": f"Redis: {error}"})
+        else:
+            await send({"type": "lifespan.startup.complete"})
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                await send({"type": "lifespan.startup.complete"})
+                await self._start_up(send)
             elif message["type"] == "lifespan.shutdown":
                 await self.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
 
+def _route(path: str) -> tuple[str, Endpoint]:
+    if path in _ROUTES:
+        return _ROUTES[path]
+    for start, route in _FAMILIES.items():
+        if path.startswith(start):
+            return route
+    return "", admin.not_found
+
+
 def create_app(settings: Settings | None = None, now: Now = monotonic_ns) -> ReferenceApp:
-    """The application with a paced engine. Opens `settings.send_log` for appending (OSError)."""
+    """The application with a paced engine.
+
+    Opens the log files for appending and reads the key file: raises OSError, KeyFileError and, for
+    a Redis URL that cannot be used, RedisDown.
+    """
     settings = settings or Settings()
     log = open(settings.send_log, "a", encoding="utf-8") if settings.send_log else None  # noqa: SIM115
     service = Service(
         settings=settings.service,
-        engine=PacedEngine(settings.pace, settings.engine, now),
+        engine=_delayed(PacedEngine(settings.pace, settings.engine, now), settings, now),
         metrics=Metrics(settings.service.model),
+        gateway=build_gateway(settings.gateway, settings.service.api_key_sha256, now, _LOG.warning),
         now=now,
+        delays=settings.delays,
+        access_log=AccessLog(settings.access_log) if settings.access_log else None,
         send_log=SendLog(log) if log else None,
     )
     return ReferenceApp(service)
+
+
+def _delayed(engine: Engine, settings: Settings, now: Now) -> Engine:
+    """The engine with the delays of its stages, if there are any."""
+    queue_ns = round(settings.delays.queue_ms * 1e6)
+    prefill_ns = round(settings.delays.prefill_ms * 1e6)
+    if not queue_ns and not prefill_ns:
+        return engine
+    return DelayedEngine(engine, queue_ns, prefill_ns, settings.engine.backlog_steps, now)
 
 
 app: App = create_app()

@@ -54,6 +54,12 @@ class Exchange:
         self._listener_renders = bool(offered)
         self.started = False
         """A response head was sent."""
+        self.status: int | None = None
+        """Of the response head that was sent."""
+        self.sent_bytes = 0
+        """Bytes of the response body so far, before framing."""
+        self.about: dict[str, Any] = {}
+        """What the access log says beside; never a key, a prompt or an answer."""
 
     def header(self, name: str) -> str | None:
         """The first header of that (lower-case) name."""
@@ -87,17 +93,24 @@ class Exchange:
     async def start(self, status: int, headers: list[Header]) -> None:
         """Send the response head at once, also under servers that wait for a first body piece."""
         self.started = True
+        self.status = status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         if not self._listener_renders:
             await self._send({"type": "http.response.body", "body": b"", "more_body": True})
 
     async def write(self, render: Render) -> None:
         """Send one piece of the body; `render` gets the time of the write."""
+
+        def counted(sent_ns: int) -> bytes:
+            data = render(sent_ns)
+            self.sent_bytes += len(data)
+            return data
+
         message: Message = {"type": "http.response.body", "more_body": True}
         if self._listener_renders:
-            message[RENDER] = render
+            message[RENDER] = counted
         else:
-            message["body"] = render(self.now())
+            message["body"] = counted(self.now())
         await self._send(message)
 
     async def end(self) -> None:
@@ -107,6 +120,8 @@ class Exchange:
     async def respond(self, status: int, headers: list[Header], body: bytes) -> None:
         """Send a whole response with its length."""
         self.started = True
+        self.status = status
+        self.sent_bytes += len(body)
         head = [*headers, (b"content-length", str(len(body)).encode())]
         await self._send({"type": "http.response.start", "status": status, "headers": head})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})

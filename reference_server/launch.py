@@ -14,10 +14,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from reference_server.app import create_app
+from reference_server.app import ReferenceApp, create_app
 from reference_server.certificates import write_certificates
+from reference_server.gateway.keys import KeyFileError
+from reference_server.gateway.redis_client import RedisDown, where
 from reference_server.listen.server import Listener, tls_context
 from reference_server.options import Options
+from reference_server.settings import Settings
 
 _ORPHAN_GRACE_S = 1.0
 """Grace when standard input ends: who started this process has left, or wants it gone. A choice."""
@@ -52,10 +55,8 @@ def _tls(options: Options, folder: Path) -> tuple[ssl.SSLContext, Path | None]:
 
 async def _serve(options: Options, tls: ssl.SSLContext | None, ca: Path | None) -> None:
     settings = options.settings
-    try:
-        app = create_app(settings)
-    except OSError as error:
-        raise LaunchError(f"the send log cannot be written: {error}") from error
+    app = _create(settings)
+    await _start(app, settings)
     listener = Listener(app, settings.listen, tls)
     try:
         await listener.start()
@@ -67,6 +68,29 @@ async def _serve(options: Options, tls: ssl.SSLContext | None, ca: Path | None) 
     grace_s = await stop
     await listener.stop(grace_s)
     await app.close()
+
+
+def _create(settings: Settings) -> ReferenceApp:
+    try:
+        return create_app(settings)
+    except KeyFileError as error:
+        raise LaunchError(str(error)) from error
+    except RedisDown as error:
+        raise LaunchError(f"Redis cannot be used: {error}") from error
+    except OSError as error:
+        # The error names the file: a log or the keys.
+        what = "read" if error.filename == settings.gateway.keys else "written"
+        raise LaunchError(f"a file cannot be {what}: {error}") from error
+
+
+async def _start(app: ReferenceApp, settings: Settings) -> None:
+    try:
+        await app.start()
+    except RedisDown as error:
+        await app.close()
+        place = where(settings.gateway.redis or "")
+        hint = "start it, or allow counting in this process: --redis-down allow-local"
+        raise LaunchError(f"Redis at {place} does not answer ({error}); {hint}") from error
 
 
 def _stop_future(options: Options) -> asyncio.Future[float]:

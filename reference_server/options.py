@@ -6,17 +6,22 @@ import argparse
 import dataclasses
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from reference_server.settings import (
+    DelaySettings,
     EngineSettings,
+    GatewaySettings,
     ListenSettings,
     PaceSettings,
     ServiceSettings,
     Settings,
 )
+
+_LONGEST_DELAY_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,8 @@ class Options:
     tls_names: tuple[str, ...]
     announce: bool
     stop_with_stdin: bool
+    make_key: str | None
+    """Make a key of that name in `settings.gateway.keys` instead of serving."""
 
 
 def parse_options(arguments: Sequence[str]) -> Options:
@@ -41,6 +48,8 @@ def parse_options(arguments: Sequence[str]) -> Options:
         parser.error("--cert and --key belong together")
     if given.api_key_env and not os.environ.get(given.api_key_env):
         parser.error(f"the variable {given.api_key_env} of --api-key-env is not set")
+    if given.make_key is not None and given.keys is None:
+        parser.error("--make-key needs --keys FILE")
     names = ("localhost", "127.0.0.1", "::1", *given.tls_name)
     return Options(
         settings=_settings(given),
@@ -50,6 +59,7 @@ def parse_options(arguments: Sequence[str]) -> Options:
         tls_names=names,
         announce=given.announce,
         stop_with_stdin=given.stop_with_stdin,
+        make_key=given.make_key,
     )
 
 
@@ -61,7 +71,10 @@ def _settings(given: argparse.Namespace) -> Settings:
         engine=_from(EngineSettings, given),
         service=_from(ServiceSettings, given, api_key_sha256=key_hash),
         listen=_from(ListenSettings, given, http1=not given.http2_only, http2=not given.http1_only),
+        gateway=_from(GatewaySettings, given),
+        delays=given.delay,
         send_log=given.send_log,
+        access_log=given.access_log,
     )
 
 
@@ -79,10 +92,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_listen(parser)
     _add_engine(parser)
+    _add_gateway(parser)
     add = parser.add_argument
     add("--announce", action="store_true", help="print one JSON line on stdout when listening")
     add("--stop-with-stdin", action="store_true", help="stop when standard input is closed")
     add("--send-log", metavar="FILE", help="append a line of JSON for each event sent")
+    add("--access-log", metavar="FILE", help="append a line of JSON for each request; - is stderr")
     add("--api-key-env", metavar="NAME", help="variable with the one key that may call")
     return parser
 
@@ -175,6 +190,45 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         default=service.keepalive_s,
         help="a ping or comment after so long without an event (%(default)s)",
     )
+
+
+def _add_gateway(parser: argparse.ArgumentParser) -> None:
+    defaults = GatewaySettings()
+    add = parser.add_argument
+    add("--keys", metavar="FILE", help="only the keys in this file may call")
+    add("--make-key", metavar="NAME", help="add a key to --keys FILE, print it once, and end")
+    per_minute = _count(1, 10**12)
+    add("--requests-per-minute", type=per_minute, metavar="N", help="limit of each key")
+    add("--tokens-per-minute", type=per_minute, metavar="N", help="limit of each key")
+    add("--redis", metavar="URL", help="share limits between processes through this Redis")
+    add(
+        "--redis-down",
+        choices=("refuse", "allow-local"),
+        default=defaults.redis_down,
+        help="without Redis answer 503, or count in this process alone (%(default)s)",
+    )
+    add(
+        "--delay",
+        type=_delays,
+        default=DelaySettings(),
+        metavar="STAGE=TIME,...",
+        help="make stages longer on purpose: gateway=8ms,queue=30ms",
+    )
+
+
+def _delays(text: str) -> DelaySettings:
+    """`queue=30ms,session=0.2s` as settings."""
+    stages = [field.name.removesuffix("_ms") for field in dataclasses.fields(DelaySettings)]
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([a-z]+)=([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s)\s*", part)
+        if match is None or match[1] not in stages or f"{match[1]}_ms" in found:
+            wanted = "STAGE=TIME with ms or s, each stage once; stages: " + ", ".join(stages)
+            raise argparse.ArgumentTypeError(wanted)
+        found[f"{match[1]}_ms"] = float(match[2]) * (1000 if match[3] == "s" else 1)
+    if max(found.values()) > _LONGEST_DELAY_MS:
+        raise argparse.ArgumentTypeError("a delay may be one hour at most")
+    return DelaySettings(**found)
 
 
 def _count(low: int, high: int) -> Any:

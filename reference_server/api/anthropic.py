@@ -10,6 +10,7 @@ from reference_server.api.events import EventStream
 from reference_server.api.fields import Fields
 from reference_server.api.sampling import sampling
 from reference_server.engine.generation import FailureCode, Step
+from reference_server.gateway.headers import LimitStyle
 from reference_server.text.prompt import Message
 
 _ROLES = ("user", "assistant")
@@ -28,6 +29,7 @@ class AnthropicSurface:
     """An `api.chat.Surface`."""
 
     request_id_header = b"request-id"
+    limit_style: LimitStyle = "anthropic"
 
     def parse(self, fields: Fields) -> ChatRequest:
         """Read the request; raises ApiError 400."""

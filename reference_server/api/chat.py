@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,7 +17,8 @@ from reference_server.api.events import EventStream
 from reference_server.api.fields import Fields, parse_object
 from reference_server.api.sampling import Sampling
 from reference_server.api.service import Service, new_id, respond_json, stream_headers
-from reference_server.asgi import BodyTooLarge, Exchange, Header
+from reference_server.asgi import BodyTooLarge, ClientGone, Exchange, Header
+from reference_server.clock import realtime_ns, sleep_until
 from reference_server.engine.generation import (
     FailureCode,
     Generation,
@@ -25,9 +27,13 @@ from reference_server.engine.generation import (
     Step,
 )
 from reference_server.engine.slots import QueueFull
-from reference_server.gateway.auth import key_allowed, key_of
+from reference_server.gateway.auth import key_of
+from reference_server.gateway.gateway import Caller, Reservation
+from reference_server.gateway.headers import LimitStyle, limit_headers
+from reference_server.gateway.limits import LimitsUnavailable
 from reference_server.text.prompt import Message, Prompt, PromptTooLong
 from reference_server.timing import HEADER, Timeline, final_timings
+from reference_server.trips import Trip
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,7 @@ class Surface(Protocol):
     """One vendor's way to say the same."""
 
     request_id_header: bytes
+    limit_style: LimitStyle
 
     def parse(self, fields: Fields) -> ChatRequest:
         """Read the request; raises ApiError 400."""
@@ -91,6 +98,10 @@ class Context:
     request_id: str
     timeline: Timeline
     generation: Generation
+    trip: Trip
+    reservation: Reservation
+    headers: tuple[Header, ...]
+    """Request id and limits, for the response."""
 
     def timings(self) -> dict[str, Any]:
         """The contract's `timings`, as far as known now."""
@@ -100,59 +111,152 @@ class Context:
 async def serve(surface: Surface, service: Service, exchange: Exchange) -> None:
     """Answer one chat request. Raises ClientGone when the client left."""
     request_id = new_id("req_")
-    id_header = (surface.request_id_header, request_id.encode())
-    timeline = Timeline(exchange.received_ns, exchange.now)
+    trip = service.trips.begin(request_id, Timeline(exchange.received_ns, exchange.now))
+    exchange.about["request"] = request_id
+    outcome = "internal_error"
     try:
-        context = await _admit(surface, service, exchange, request_id, timeline)
+        async with AsyncExitStack() as stack:
+            outcome = await _serve(surface, service, exchange, trip, stack)
+    except ClientGone:
+        outcome = "client_gone"
+        raise
+    except asyncio.CancelledError:
+        outcome = "server_stopped"
+        raise
+    finally:
+        trip.end(outcome, exchange.now())
+        exchange.about["outcome"] = trip.outcome
+
+
+async def _serve(
+    surface: Surface, service: Service, exchange: Exchange, trip: Trip, stack: AsyncExitStack
+) -> str:
+    """Answer; returns how it ended. What is to be undone at the end goes onto `stack`."""
+    id_header = (surface.request_id_header, trip.request_id.encode())
+    try:
+        context = await _admit(surface, service, exchange, trip, stack)
     except ApiError as error:
         body = surface.error_body(error.status, error.code, error.message, error.param)
         await respond_json(exchange, error.status, body, (*error.headers, id_header))
-        return
+        return error.code
     stamped = exchange.header(HEADER) == "1"
     answer = _stream if context.request.stream else _complete
     try:
-        await exchange.while_connected(answer(surface, context, exchange, stamped, id_header))
+        await exchange.while_connected(answer(surface, context, exchange, stamped))
     finally:
-        context.generation.cancel()
-        reason = context.generation.finish_reason or "abort"
-        service.metrics.ended(reason, timeline.received_ns, context.generation.stages)
-        if service.send_log is not None:
-            service.send_log.flush()
+        _account(context, exchange)
+    return context.generation.finish_reason or context.generation.failure or "abort"
+
+
+def _account(context: Context, exchange: Exchange) -> None:
+    """Whatever happened: free the slot, count, log."""
+    service, generation = context.service, context.generation
+    generation.cancel()
+    stages = generation.stages
+    context.trip.end(generation.finish_reason or generation.failure or "abort", exchange.now())
+    context.reservation.used_tokens = stages.prompt_tokens + stages.output_tokens
+    exchange.about["prompt_tokens"] = stages.prompt_tokens
+    exchange.about["output_tokens"] = stages.output_tokens
+    reason = generation.finish_reason or "abort"
+    service.metrics.ended(reason, context.timeline.received_ns, stages)
+    if service.send_log is not None:
+        service.send_log.flush()
 
 
 async def _admit(
-    surface: Surface, service: Service, exchange: Exchange, request_id: str, timeline: Timeline
+    surface: Surface, service: Service, exchange: Exchange, trip: Trip, stack: AsyncExitStack
 ) -> Context:
-    settings = service.settings
-    key = key_of(exchange.header("authorization"), exchange.header("x-api-key"))
-    if not key_allowed(key, settings.api_key_sha256):
-        raise ApiError(401, "invalid_api_key", "The API key is missing or not valid.")
+    timeline, delays = trip.timeline, service.delays
+    caller = authenticate(service, exchange)
+    trip.caller_id = caller.id
     timeline.end("auth")
-    try:
-        body = await exchange.read_body(settings.max_body_bytes)
-    except BodyTooLarge:
-        message = f"The request body is larger than {settings.max_body_bytes} bytes."
-        raise ApiError(413, "request_too_large", message) from None
+    body = await _read(service, exchange)
     timeline.end("read")
     request = surface.parse(parse_object(body))
     timeline.end("validate")
     max_tokens = _check_limits(request, service)
+    trip.model = exchange.about["model"] = request.model
+    reservation = await _reserve(service, caller, len(body), max_tokens)
+    stack.push_async_callback(reservation.settle)
+    headers = limit_headers(surface.limit_style, reservation.decision, realtime_ns())
+    _check_decision(reservation, headers)
+    await _delay(delays.gateway_ms, exchange)
     timeline.end("limits")
+    await _delay(delays.session_ms, exchange)
     timeline.end("session")
     prompt = _tokenize(request, service)
+    await _delay(delays.tokenize_ms, exchange)
     admitted_ns = timeline.end("tokenize")
     try:
         generation = service.engine.submit(
-            _generation_request(request_id, request, prompt, max_tokens, service), admitted_ns
+            _generation_request(trip.request_id, request, prompt, max_tokens, service), admitted_ns
         )
     except QueueFull:
+        retry = (b"retry-after", str(service.settings.retry_after_s).encode())
         raise ApiError(
-            429,
-            "rate_limit_exceeded",
-            "The queue is full.",
-            headers=((b"retry-after", str(settings.retry_after_s).encode()),),
+            429, "rate_limit_exceeded", "The queue is full.", headers=(*headers, retry)
         ) from None
-    return Context(service, request, request_id, timeline, generation)
+    trip.generation = generation
+    id_header = (surface.request_id_header, trip.request_id.encode())
+    return Context(
+        service=service,
+        request=request,
+        request_id=trip.request_id,
+        timeline=timeline,
+        generation=generation,
+        trip=trip,
+        reservation=reservation,
+        headers=(id_header, *headers),
+    )
+
+
+def authenticate(service: Service, exchange: Exchange) -> Caller:
+    """Who calls. Raises ApiError 401."""
+    key = key_of(exchange.header("authorization"), exchange.header("x-api-key"))
+    caller = service.gateway.authenticate(key)
+    if caller is None:
+        raise ApiError(401, "invalid_api_key", "The API key is missing or not valid.")
+    exchange.about["key"] = caller.name
+    return caller
+
+
+async def _read(service: Service, exchange: Exchange) -> bytes:
+    limit = service.settings.max_body_bytes
+    try:
+        return await exchange.read_body(limit)
+    except BodyTooLarge:
+        message = f"The request body is larger than {limit} bytes."
+        raise ApiError(413, "request_too_large", message) from None
+
+
+async def _reserve(
+    service: Service, caller: Caller, body_bytes: int, max_tokens: int
+) -> Reservation:
+    try:
+        return await service.gateway.reserve(caller, body_bytes, max_tokens)
+    except LimitsUnavailable:
+        retry = (b"retry-after", str(service.settings.retry_after_s).encode())
+        message = "The store of the limits does not answer."
+        raise ApiError(503, "limits_unavailable", message, headers=(retry,)) from None
+
+
+def _check_decision(reservation: Reservation, headers: tuple[Header, ...]) -> None:
+    """Raises ApiError 429 when a bucket does not hold enough."""
+    decision = reservation.decision
+    if decision.refused_by is None:
+        return
+    what = decision.requests if decision.refused_by == "requests" else decision.tokens
+    limit = what.limit if what is not None else 0
+    message = f"The limit of {limit} {decision.refused_by} per minute is reached."
+    if decision.retry_in_ns is None:
+        message = f"This request alone needs more than {limit} {decision.refused_by} per minute."
+    raise ApiError(429, "rate_limit_exceeded", message, headers=headers)
+
+
+async def _delay(ms: float, exchange: Exchange) -> None:
+    """Time added on purpose, see `DelaySettings`."""
+    if ms:
+        await sleep_until(exchange.now() + round(ms * 1e6), exchange.now)
 
 
 def _tokenize(request: ChatRequest, service: Service) -> Prompt:
@@ -205,12 +309,11 @@ def _check_limits(request: ChatRequest, service: Service) -> int:
     return request.max_tokens
 
 
-async def _stream(
-    surface: Surface, context: Context, exchange: Exchange, stamped: bool, id_header: Header
-) -> None:
+async def _stream(surface: Surface, context: Context, exchange: Exchange, stamped: bool) -> None:
     timing = (b"server-timing", context.timeline.server_timing())
-    await exchange.start(200, [*stream_headers(), timing, id_header])
-    events = EventStream(exchange, context.request_id, stamped, context.service.send_log)
+    await exchange.start(200, [*stream_headers(), timing, *context.headers])
+    log = context.service.send_log
+    events = EventStream(exchange, context.request_id, stamped, log, context.trip)
     writer = surface.writer(context, events)
     await writer.begin()
     try:
@@ -240,22 +343,20 @@ async def _pump(context: Context, writer: Writer) -> None:
         await writer.step(step)
 
 
-async def _complete(
-    surface: Surface, context: Context, exchange: Exchange, stamped: bool, id_header: Header
-) -> None:
+async def _complete(surface: Surface, context: Context, exchange: Exchange, stamped: bool) -> None:
     texts: list[str] = []
     collector = _Collector(texts.append)
     try:
         await _pump(context, collector)
     except GenerationFailed as failure:
         body = surface.error_body(503, failure.code, FAILURES[failure.code], None)
-        await respond_json(exchange, 503, body, (id_header,))
+        await respond_json(exchange, 503, body, context.headers)
         return
     document = surface.document(context, "".join(texts))
     if stamped:
         document["timings"] = context.timings()
     timing = (b"server-timing", context.timeline.server_timing())
-    await respond_json(exchange, 200, document, (timing, id_header))
+    await respond_json(exchange, 200, document, (timing, *context.headers))
 
 
 class _Collector:

@@ -8,6 +8,7 @@ from typing import Any
 from reference_server.asgi import Exchange, Render
 from reference_server.engine.generation import Step
 from reference_server.sendlog import SendLog
+from reference_server.trips import Trip
 
 
 class EventStream:
@@ -17,12 +18,18 @@ class EventStream:
     """
 
     def __init__(
-        self, exchange: Exchange, request_id: str, stamped: bool, send_log: SendLog | None
+        self,
+        exchange: Exchange,
+        request_id: str,
+        stamped: bool,
+        send_log: SendLog | None,
+        trip: Trip | None = None,
     ) -> None:
         self._exchange = exchange
         self._request_id = request_id
         self._stamped = stamped
         self._send_log = send_log
+        self._trip = trip
         self._seq = 0
 
     async def event(
@@ -35,7 +42,7 @@ class EventStream:
         document = json.dumps(payload, separators=(",", ":")).encode()
         if not self._stamped:
             whole = b"%bdata: %b\n\n" % (head, document)
-            await self._write(lambda sent_ns: whole, kind, seq)
+            await self._write(lambda sent_ns: whole, kind, seq, step)
             return
         numbers = {
             "seq": seq,
@@ -44,7 +51,7 @@ class EventStream:
         }
         stamp = json.dumps(numbers, separators=(",", ":")).encode()
         front = b'%bdata: %b,"promptpath":%b,"sent_ns":' % (head, document[:-1], stamp[:-1])
-        await self._write(lambda sent_ns: b"%b%d}}\n\n" % (front, sent_ns), kind, seq)
+        await self._write(lambda sent_ns: b"%b%d}}\n\n" % (front, sent_ns), kind, seq, step)
 
     async def raw(self, data: bytes, kind: str) -> None:
         """Send bytes as they are: a comment or an end marker."""
@@ -54,15 +61,17 @@ class EventStream:
         """End the response and write the log."""
         await self._exchange.end()
 
-    async def _write(self, render: Render, kind: str, seq: int | None) -> None:
-        log = self._send_log
-        if log is None:
-            await self._exchange.write(render)
-            return
+    async def _write(
+        self, render: Render, kind: str, seq: int | None, step: Step | None = None
+    ) -> None:
+        log, trip = self._send_log, self._trip
 
-        def logged(sent_ns: int) -> bytes:
+        def noted(sent_ns: int) -> bytes:
             data = render(sent_ns)
-            log.note(self._request_id, kind, seq, sent_ns, len(data))
+            if log is not None:
+                log.note(self._request_id, kind, seq, sent_ns, len(data))
+            if trip is not None:
+                trip.note(kind, seq, sent_ns, len(data), step)
             return data
 
-        await self._exchange.write(logged)
+        await self._exchange.write(noted)

@@ -11,6 +11,7 @@ from reference_server.api.events import EventStream
 from reference_server.api.fields import Fields
 from reference_server.api.sampling import chat_logprobs, sampling
 from reference_server.engine.generation import FailureCode, Step
+from reference_server.gateway.headers import LimitStyle
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _UNSUPPORTED = (
@@ -24,6 +25,7 @@ class OpenAISurface:
     """An `api.chat.Surface`."""
 
     request_id_header = b"x-request-id"
+    limit_style: LimitStyle = "openai"
 
     def parse(self, fields: Fields) -> ChatRequest:
         """Read the request; raises ApiError 400."""

@@ -11,10 +11,13 @@ from typing import Any
 from reference_server.asgi import Exchange, Header
 from reference_server.clock import Now
 from reference_server.engine.generation import Engine
+from reference_server.gateway.accesslog import AccessLog
+from reference_server.gateway.gateway import Gateway
 from reference_server.metrics import Metrics
 from reference_server.sendlog import SendLog
-from reference_server.settings import ServiceSettings
+from reference_server.settings import DelaySettings, ServiceSettings
 from reference_server.text.prompt import PacedText, PromptText
+from reference_server.trips import TripStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,11 @@ class Service:
     settings: ServiceSettings
     engine: Engine
     metrics: Metrics
+    gateway: Gateway
     now: Now
+    delays: DelaySettings = field(default_factory=DelaySettings)
+    trips: TripStore = field(default_factory=TripStore)
+    access_log: AccessLog | None = None
     send_log: SendLog | None = None
     text: PromptText = field(default_factory=PacedText)
     started_unix_s: int = field(default_factory=lambda: int(time.time()))

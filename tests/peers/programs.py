@@ -12,11 +12,14 @@ import shutil
 import sys
 
 PACKAGES: dict[str, str] = {
+    "chromedriver": "chromium-driver",
+    "chromium": "chromium",
     "curl": "curl",
     "haproxy": "haproxy",
     "ip": "iproute2",
     "nginx": "nginx",
     "openssl": "openssl",
+    "redis-server": "redis-server",
     "squid": "squid",
     "tcpdump": "tcpdump",
     "tinyproxy": "tinyproxy",

@@ -155,7 +155,7 @@ def test_the_send_log_has_a_line_for_each_event_with_the_stamp_that_was_sent(
         (["--jitter", "nan"], 2, "must be from 0 to 1"),
         (["--text", ""], 2, "must not be empty"),
         (["--host", "192.0.2.1"], 1, "cannot listen on 192.0.2.1"),
-        (["--send-log", "no/such/folder/log"], 1, "send log cannot be written"),
+        (["--send-log", "no/such/folder/log"], 1, "file cannot be written"),
         (["--api-key-env", "NO_SUCH_VARIABLE"], 2, "is not set"),
         (["--http1-only", "--http2-only"], 2, "not allowed with"),
     ],
