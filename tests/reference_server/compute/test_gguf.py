@@ -9,11 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reference_server.compute.gguf import GgufFile
+from reference_server.compute.gguf import GgufFile, Value
 from reference_server.compute.model_file import ModelFileError
 from reference_server.compute.random_model import Stored, float32, metadata, write_gguf
 
-SMALL = {"a.text": "grüß", "a.flag": True, "a.list": [1, 2, 3], "a.words": ["x", "yz"]}
+SMALL: dict[str, Value] = {
+    "a.text": "grüß",
+    "a.flag": True,
+    "a.list": [1, 2, 3],
+    "a.words": ["x", "yz"],
+}
 
 
 def small(path: Path) -> bytes:
