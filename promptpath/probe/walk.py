@@ -25,12 +25,16 @@ from promptpath.probe.aftermath import explain_run
 from promptpath.probe.clock import RunClock
 from promptpath.probe.connect import Connection, open_connection, prepare, snapshot
 from promptpath.probe.exchange import Exchange, LimitReached
+from promptpath.probe.link import Closed
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.response import ResponseReader
 
 Watch = Callable[[int, str, RunClock], list[Observer]]
 """Called before each run with its index, its kind (cold | warm) and its clock: who wants its
 rows."""
+
+LEFTOVER_READS = 16
+"""A peer that goes on sending after its response for so many reads is no peer to measure again."""
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 """RFC 9110, 15.4."""
@@ -202,10 +206,29 @@ class _Run:
         connection = self._connection
         if connection is None:
             return None
-        if self._truncated is None and connection.http.reusable() and self._kind == "cold":
+        again = self._kind == "cold" and self._plan.warm and self._truncated is None
+        if again and await _still_usable(connection, self._recorder):
             return connection
         await connection.link.close()
         return None
+
+
+async def _still_usable(connection: Connection, recorder: Recorder) -> bool:
+    """Whether the peer keeps the connection open for another request. What it sent since the
+    response ended (a GOAWAY, a FIN) is taken in, so that the next run does not begin with it."""
+    if not connection.http.reusable():
+        return False
+    for _ in range(LEFTOVER_READS):
+        try:
+            items = await connection.link.receive(recorder.now_ns())
+        except TimeoutError:
+            connection.link.write(connection.http.data_to_send())
+            return connection.http.reusable()
+        for item in items:
+            if isinstance(item, Closed):
+                return False
+            connection.http.receive(item.data, item.stamp)
+    return False
 
 
 def _redirected(plan: Plan, reader: ResponseReader) -> Plan | None:
