@@ -107,7 +107,9 @@ def window_stall(measured: Measured) -> Because:
             begun.append(mark.at_ns)
             count += 1
         elif begun:
-            total += mark.at_ns - begun.pop()
+            # The end carries the kernel's stamp, the beginning ours: on a short path the window was
+            # there before we had noted that it was missing.
+            total += max(0, mark.at_ns - begun.pop())
     if not count:
         return NO
     lasted = f" for {format_duration(total)}" if total else ""
