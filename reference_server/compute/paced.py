@@ -25,6 +25,7 @@ from reference_server.engine.generation import (
 from reference_server.engine.slots import SlotScheduler
 from reference_server.settings import EngineSettings, PaceSettings
 from reference_server.text.pieces import split_pieces
+from reference_server.text.stops import StopTexts
 
 _CATCH_UP_NS = 20_000_000
 """Steps that come later than this move the schedule; smaller lateness is caught up, so that timers
@@ -73,6 +74,11 @@ class PacedEngine:
         return self._slots.waiting
 
     @property
+    def available(self) -> bool:
+        """Always."""
+        return True
+
+    @property
     def gives_logprobs(self) -> bool:
         """False: no model, no probabilities."""
         return False
@@ -81,6 +87,10 @@ class PacedEngine:
     def cache(self) -> None:
         """No model, no KV pool."""
         return None
+
+    async def start(self) -> str:
+        """There is nothing to get ready."""
+        return "paced: it says a fixed text in the time it is told"
 
     def submit(self, request: GenerationRequest, admitted_ns: int) -> Generation:
         """Queue a request; raises QueueFull. Needs a running event loop."""
@@ -134,7 +144,7 @@ class PacedEngine:
 
     async def _run(self, request_id: str, job: _Job) -> None:
         try:
-            reason = await self._generate(job)
+            reason, stop_text = await self._generate(job)
         except _SlowReader:
             self._give_up(request_id, "slow_reader")
             return
@@ -142,28 +152,34 @@ class PacedEngine:
             self._give_up(request_id, "engine_error")
             raise
         self._jobs.pop(request_id, None)
-        job.generation.finish(reason)
+        job.generation.finish(reason, stop_text)
         self._slots.release(request_id)
         self._start_ready()
 
-    async def _generate(self, job: _Job) -> FinishReason:
+    async def _generate(self, job: _Job) -> tuple[FinishReason, str | None]:
         request, stages = job.generation.request, job.generation.stages
         waits = self._waits_ns(request.prompt_tokens, job.number)
         due_ns = stages.scheduled_ns if stages.scheduled_ns is not None else self._now()
         pieces = cycle(self._pieces)
         answer = self._pace.answer_tokens
         total = request.max_tokens if answer is None else min(answer, request.max_tokens)
+        stops = StopTexts(request.stop)
         while (left := total - stages.output_tokens) > 0:
             due_ns = max(due_ns + next(waits), self._now() - _CATCH_UP_NS)
             await sleep_until(due_ns, self._now)
             self._steps += 1
-            text = list(islice(pieces, min(left, self._pace.tokens_per_step)))
-            step = Step("".join(text), len(text), self._steps, self._slots.running, self._now())
+            said = list(islice(pieces, min(left, self._pace.tokens_per_step)))
+            text = stops.push("".join(said))
+            if left == len(said):
+                text += stops.end()
+            step = Step(text, len(said), self._steps, self._slots.running, self._now())
             if stages.scheduled_ns is not None and not stages.prefill_chunks:
                 stages.prefill_chunks.append(_whole_prompt(request, stages.scheduled_ns, step))
             if not job.generation.put(step):
                 raise _SlowReader
-        return "length" if answer is None or answer > request.max_tokens else "stop"
+            if stops.stop_text is not None:
+                return "stop", stops.stop_text
+        return ("length" if answer is None or answer > request.max_tokens else "stop"), None
 
     def _waits_ns(self, prompt_tokens: int, number: int) -> Iterator[int]:
         """The prefill time, then the time of each decode step, ns."""

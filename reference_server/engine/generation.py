@@ -130,6 +130,10 @@ class CacheStats:
     """Of these, found."""
 
 
+class EngineStartError(Exception):
+    """The engine did not become ready; the text says why, for a person."""
+
+
 class EngineUnavailable(Exception):
     """The engine cannot take requests now, its process is being started again."""
 
@@ -155,6 +159,8 @@ class Generation:
         self.request = request
         self.stages = stages
         self.finish_reason: FinishReason | None = None
+        self.stop_text: str | None = None
+        """The stop text that ended the answer; None when it ended otherwise."""
         self._steps: deque[Step] = deque()
         self._backlog_steps = backlog_steps
         self._on_cancel = on_cancel
@@ -183,9 +189,10 @@ class Generation:
         self._wake.set()
         return True
 
-    def finish(self, reason: FinishReason) -> None:
-        """No more steps; all went well."""
+    def finish(self, reason: FinishReason, stop_text: str | None = None) -> None:
+        """No more steps; all went well. `stop_text` is the one that ended the answer."""
         self.finish_reason = reason
+        self.stop_text = stop_text
         self._wake.set()
 
     def fail(self, code: FailureCode) -> None:
@@ -223,6 +230,10 @@ class Engine(Protocol):
         """Requests in the queue."""
 
     @property
+    def available(self) -> bool:
+        """Whether it can take a request now; False while its process is being started."""
+
+    @property
     def gives_logprobs(self) -> bool:
         """Whether it has probabilities to report."""
 
@@ -230,8 +241,12 @@ class Engine(Protocol):
     def cache(self) -> CacheStats | None:
         """The KV pool now; None for an engine without one."""
 
+    async def start(self) -> str:
+        """Get ready, before the first request; says what computes, for a person."""
+
     def submit(self, request: GenerationRequest, admitted_ns: int) -> Generation:
-        """Queue a request; raises `slots.QueueFull` at once instead of waiting without bound."""
+        """Queue a request; raises `slots.QueueFull` at once instead of waiting without bound, and
+        EngineUnavailable."""
 
     async def close(self) -> None:
         """Stop every request; each reader gets GenerationFailed("engine_stopped")."""

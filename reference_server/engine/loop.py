@@ -56,6 +56,8 @@ class TokenOut:
     top_logprobs: tuple[tuple[int, float], ...]
     finish: FinishReason | None
     """Set on the request's last token."""
+    stop_text: str | None = None
+    """The stop text that has ended the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,8 @@ class AnswerText(Protocol):
     """The text of one answer as its tokens come."""
 
     @property
-    def stopped(self) -> bool:
-        """A stop text has come; what follows is not part of the answer."""
+    def stop_text(self) -> str | None:
+        """The stop text that has come; what follows is not part of the answer."""
 
     def push(self, token_id: int) -> str:
         """The text that is certain now."""
@@ -189,7 +191,7 @@ class EngineLoop:
         text = request.text
         ended_by_id = token.token_id in sequence.request.stop_ids
         piece = "" if ended_by_id else text.push(token.token_id)
-        if text.stopped:
+        if text.stop_text is not None:
             if sequence.finish_reason is None:
                 self.scheduler.finish(sequence, "stop")
             sequence.finish_reason = "stop"
@@ -205,6 +207,7 @@ class EngineLoop:
             logprob=token.logprob,
             top_logprobs=token.top_logprobs,
             finish=sequence.finish_reason,
+            stop_text=text.stop_text,
         )
         if sequence.finish_reason is not None:
             self._forget(sequence)

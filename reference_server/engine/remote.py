@@ -15,6 +15,7 @@ from dataclasses import replace
 from reference_server.engine.frames import Cancel, Load, Ready, Start, Submit, Turn
 from reference_server.engine.generation import (
     CacheStats,
+    EngineStartError,
     EngineUnavailable,
     FailureCode,
     Generation,
@@ -26,7 +27,7 @@ from reference_server.engine.generation import (
 )
 from reference_server.engine.loop import Computed, TokenOut
 from reference_server.engine.slots import QueueFull
-from reference_server.engine.worker_process import EngineStartError, WorkerProcess
+from reference_server.engine.worker_process import WorkerProcess
 from reference_server.settings import EngineSettings
 
 _LOG = logging.getLogger("reference_server")
@@ -73,11 +74,11 @@ class RemoteEngine:
         """Whether the model is in memory."""
         return self._worker is not None
 
-    async def start(self) -> Ready:
+    async def start(self) -> str:
         """Start the process, wait for the model. Raises EngineStartError."""
         worker = self._worker = await WorkerProcess.start(self._start)
         self._supervisor = asyncio.get_running_loop().create_task(self._supervise(worker))
-        return worker.ready
+        return _described(worker.ready)
 
     def submit(self, request: GenerationRequest, admitted_ns: int) -> Generation:
         """Queue a request; raises QueueFull, or EngineUnavailable while there is no process."""
@@ -176,7 +177,7 @@ class RemoteEngine:
             self._give_up(token.request_id, "slow_reader")
         elif token.finish is not None:
             del self._generations[token.request_id]
-            generation.finish(token.finish)
+            generation.finish(token.finish, token.stop_text)
 
     def _logprobs(self, token: TokenOut) -> tuple[TokenLogprob, ...]:
         if token.logprob is None:
@@ -197,3 +198,8 @@ class RemoteEngine:
         self._generations.clear()
         for generation in generations:
             generation.fail(code)
+
+
+def _described(ready: Ready) -> str:
+    threads = "1 thread" if ready.threads == 1 else f"{ready.threads} threads"
+    return f"{ready.kernels}; {threads}; loaded in {ready.load_ms / 1e3:.1f} s"

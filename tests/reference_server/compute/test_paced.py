@@ -203,3 +203,24 @@ def test_jitter_is_bounded_and_the_same_for_the_same_seed() -> None:
 def test_a_pace_that_makes_no_sense_is_refused(pace: PaceSettings) -> None:
     with pytest.raises(ValueError, match="paced engine"):
         PacedEngine(pace, EngineSettings())
+
+
+def test_a_stop_text_ends_the_answer_and_is_not_part_of_it() -> None:
+    async def scenario(loop: VirtualTimeLoop) -> None:
+        request = GenerationRequest("r", 10, 50, stop=("two th",))
+        generation = _engine(loop).submit(request, loop.now_ns())
+        steps = await _steps(generation)
+        assert [step.text for step in steps] == ["one", " ", ""]
+        assert (generation.finish_reason, generation.stop_text) == ("stop", "two th")
+
+    run(scenario)
+
+
+def test_what_a_stop_text_has_held_back_comes_with_the_last_token() -> None:
+    async def scenario(loop: VirtualTimeLoop) -> None:
+        request = GenerationRequest("r", 10, 2, stop=(" two!",))
+        generation = _engine(loop).submit(request, loop.now_ns())
+        assert [step.text for step in await _steps(generation)] == ["one", " two"]
+        assert (generation.finish_reason, generation.stop_text) == ("length", None)
+
+    run(scenario)

@@ -19,11 +19,13 @@ class Words:
 
     def __init__(self, stop: tuple[str, ...] = ()) -> None:
         self._stop = stop
-        self.stopped = False
+        self.stop_text: str | None = None
 
     def push(self, token_id: int) -> str:
-        self.stopped = str(token_id) in self._stop
-        return "" if self.stopped else f"{token_id} "
+        if str(token_id) in self._stop:
+            self.stop_text = str(token_id)
+            return ""
+        return f"{token_id} "
 
     def end(self) -> str:
         return "."

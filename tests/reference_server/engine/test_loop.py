@@ -57,7 +57,8 @@ def test_a_stop_text_on_the_last_token_is_a_stop() -> None:
     rig = Rig()
     rig.submit("a", range(5), 1, stop=(str(tokens[0]),))
     rig.drain()
-    assert [(e.text, e.finish) for e in rig.outs("a")] == [("", "stop")]
+    (last,) = rig.outs("a")
+    assert (last.text, last.finish, last.stop_text) == ("", "stop", str(tokens[0]))
 
 
 def test_a_cancelled_request_is_in_no_further_step_and_its_blocks_are_free() -> None:
