@@ -14,7 +14,8 @@ from promptpath.model.rows import Arrival
 from promptpath.model.trace import Trace
 from promptpath.model.units import Ns
 
-_FOREIGN = (EventKind.FOREIGN_BYTES,)
+MAX_EVENTS = 5_000
+"""A rhythm shows in fewer; more would only cost memory."""
 
 
 @dataclass(slots=True)
@@ -26,6 +27,7 @@ class _Layers:
     records: list[int] = field(default_factory=list)
     body_at: array[int] = field(default_factory=lambda: array("q"))
     body_pending: array[int] = field(default_factory=lambda: array("q"))
+    body_size: array[int] = field(default_factory=lambda: array("q"))
     body_bytes: int = 0
     last_ooo: int = 0
 
@@ -44,17 +46,14 @@ def trace_evidence(
         return None
     head_ns = heads[-1].at_ns
     content = scan.content
-    last_ns = content.at_ns[-1] if len(content) else head_ns
+    last_ns = content.at_ns[min(len(content), MAX_EVENTS) - 1] if len(content) else head_ns
     layers = _layers(trace, response.id, response.conn, head_ns, last_ns)
     return Evidence(
         events=_events(trace, scan, layers.reads),
         reads=layers.reads,
         frames=tuple(layers.frames),
         records=tuple(layers.records),
-        framed_events=sum(
-            event.kind not in _FOREIGN and head_ns <= event.at_ns <= last_ns
-            for event in trace.events
-        ),
+        framed_events=_framed_events(trace, head_ns, last_ns),
         body_bytes=layers.body_bytes,
         headers=headers,
         asked_ns=response.start_ns,
@@ -63,6 +62,16 @@ def trace_evidence(
         mtu=mtu,
         certified=trace.clock.source is Clock.KERNEL and trace.clock.segment_counter,
     )
+
+
+def _framed_events(trace: Trace, head_ns: Ns, last_ns: Ns) -> int:
+    """Events of any kind, bytes that are none left out."""
+    count = 0
+    for event in trace.events:
+        if event.at_ns > last_ns:
+            break
+        count += event.kind is not EventKind.FOREIGN_BYTES and event.at_ns >= head_ns
+    return count
 
 
 def _layers(trace: Trace, response: int, conn: int | None, head_ns: Ns, last_ns: Ns) -> _Layers:
@@ -74,6 +83,8 @@ def _layers(trace: Trace, response: int, conn: int | None, head_ns: Ns, last_ns:
     for arrival in trace.arrivals:
         if arrival.layer is Layer.SEGMENT_READ and arrival.span in on_connection:
             _take_read(layers, arrival, head_ns, last_ns)
+        if arrival.at_ns > last_ns and arrival.span == response:
+            break
         if not head_ns <= arrival.at_ns <= last_ns:
             continue
         if arrival.layer is Layer.HTTP_FRAME and arrival.span == response:
@@ -83,7 +94,10 @@ def _layers(trace: Trace, response: int, conn: int | None, head_ns: Ns, last_ns:
         elif arrival.layer is Layer.BODY and arrival.span == response:
             layers.body_bytes += arrival.size
             layers.body_at.append(arrival.at_ns)
+            layers.body_size.append(arrival.size)
             layers.body_pending.append(MISSING if arrival.pending is None else arrival.pending)
+    if not len(layers.reads):
+        _read_bodies(layers)
     _add_pending(layers)
     return layers
 
@@ -101,6 +115,21 @@ def _take_read(layers: _Layers, arrival: Arrival, head_ns: Ns, last_ns: Ns) -> N
     reads.ooo.append(new)
 
 
+def _read_bodies(layers: _Layers) -> None:
+    """A trace without reads from a TCP socket: pieces of the body that came together stand for
+    them."""
+    reads = layers.reads
+    for at_ns, size in zip(layers.body_at, layers.body_size, strict=True):
+        if len(reads) and reads.at_ns[-1] == at_ns:
+            reads.size[-1] += size
+            continue
+        reads.at_ns.append(at_ns)
+        reads.late_ns.append(0)
+        reads.size.append(size)
+        reads.segments.append(MISSING)
+        reads.ooo.append(0)
+
+
 def _add_pending(layers: _Layers) -> None:
     """Each read's pending bytes: those after the last body piece with its stamp, or before."""
     at, position, pending = layers.body_at, 0, 0
@@ -115,7 +144,7 @@ def _events(trace: Trace, scan: Scan, reads: Reads) -> Events:
     events, content = Events(), scan.content
     if not len(reads):
         return events
-    for index in range(len(content)):
+    for index in range(min(len(content), MAX_EVENTS)):
         at_ns = content.at_ns[index]
         events.number.append(content.index[index])
         events.at_ns.append(at_ns)

@@ -94,8 +94,9 @@ def excess_ns(evidence: Evidence) -> list[Ns]:
 
 def measure_hold(evidence: Evidence) -> Hold:
     """From the sender's stamps, by `excess_ns`; its error is half a round trip, which even the
-    fastest event may have lost."""
-    return _hold(excess_ns(evidence), error_ns=evidence.rtt_ns // 2, measured=True)
+    fastest event may have lost, and what the reads usually came late."""
+    late = round(median(evidence.reads.late_ns)) if len(evidence.reads) else 0
+    return _hold(excess_ns(evidence), error_ns=evidence.rtt_ns // 2 + late, measured=True)
 
 
 def reached_by_a_tenth(ordered: Sequence[float]) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import floor
+
 from promptpath.analysis.buffering.evidence import Evidence
 from promptpath.analysis.buffering.hold import (
     Hold,
@@ -11,9 +13,10 @@ from promptpath.analysis.buffering.hold import (
     tolerated_ns,
 )
 from promptpath.analysis.buffering.judgement import UNDECIDED, Answer, Guess, Judgement
-from promptpath.analysis.buffering.passive import MIN_EVENTS, decide
+from promptpath.analysis.buffering.passive import decide
 from promptpath.analysis.buffering.shape import Shape
 from promptpath.analysis.buffering.stamped import decide_stamped
+from promptpath.analysis.buffering.thresholds import MIN_EVENTS
 
 RIGHT: dict[Answer, tuple[int, int]] = {
     Answer.STREAMING: (335, 340),
@@ -83,4 +86,4 @@ def _confidence(guess: Guess, *, stamped: bool) -> float:
         return 0.0
     right, given = (RIGHT_STAMPED if stamped else RIGHT).get(guess.answer, (0, 0))
     found = (right + 1) / (given + 2)
-    return round(min(found, DOUBTFUL) if guess.doubtful else found, 2)
+    return floor(100 * (min(found, DOUBTFUL) if guess.doubtful else found)) / 100

@@ -100,3 +100,8 @@ class Guess:
     next_test: str | None = None
     doubtful: bool = False
     """The evidence would look the same in a rarer case: confidence is lowered."""
+
+
+def why(text: str, events: tuple[int, ...] = ()) -> tuple[Reason, ...]:
+    """One reason, with the events it rests on."""
+    return (Reason(text=text, events=events),)

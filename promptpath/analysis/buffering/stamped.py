@@ -8,21 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+from promptpath.analysis.buffering.batches import timer_by_stamps
 from promptpath.analysis.buffering.evidence import Evidence
 from promptpath.analysis.buffering.hold import Hold, excess_ns, reached_by_a_tenth, tolerated_ns
-from promptpath.analysis.buffering.judgement import Answer, Guess
-from promptpath.analysis.buffering.passive import (
-    COLLECTED,
-    MOST,
-    NEARLY_ALL,
-    by_layers,
-    initial,
-    timer_by_stamps,
-    whole_body,
-)
+from promptpath.analysis.buffering.judgement import Answer, Guess, why
+from promptpath.analysis.buffering.layers import by_layers
+from promptpath.analysis.buffering.passive import initial, whole_body
 from promptpath.analysis.buffering.shape import Shape
+from promptpath.analysis.buffering.thresholds import COLLECTED, MOST, NEARLY_ALL
 from promptpath.analysis.stats import median
-from promptpath.model.report import Evidence as Reason
 from promptpath.model.units import NS_PER_MS, Ns, format_duration
 
 TOGETHER_NS = NS_PER_MS
@@ -59,10 +53,6 @@ def decide_stamped(shape: Shape, hold: Hold) -> Guess:
     return by_layers(shape) or timer_by_stamps(shape)
 
 
-def _why(text: str) -> tuple[Reason, ...]:
-    return (Reason(text=text),)
-
-
 def send_gaps_ns(evidence: Evidence) -> list[Ns]:
     """Gaps between the stamps, in the order of sending."""
     sent = sorted(evidence.events.server_ns)
@@ -70,7 +60,7 @@ def send_gaps_ns(evidence: Evidence) -> list[Ns]:
 
 
 def _unheld(shape: Shape, hold: Hold, tolerated: Ns) -> Guess:
-    said = _why(
+    said = why(
         f"by the sender's stamps 90 % of events were held {format_duration(hold.p90_ns)} at most,"
         f" {format_duration(tolerated)} are tolerated at this round trip"
     )
@@ -80,7 +70,7 @@ def _unheld(shape: Shape, hold: Hold, tolerated: Ns) -> Guess:
         return Guess(answer=Answer.STREAMING, because=said)
     return Guess(
         answer=Answer.SERVER_BATCH,
-        because=said + _why(f"the sender sent {shape.events} events in {steps} steps"),
+        because=said + why(f"the sender sent {shape.events} events in {steps} steps"),
         layer="body",
     )
 
@@ -105,7 +95,7 @@ def _waits_for_next(shape: Shape) -> bool:
 def _one_event_hold(shape: Shape) -> Guess:
     return Guess(
         answer=Answer.ONE_EVENT_HOLD,
-        because=_why("by the sender's stamps each event arrives when the next one is sent"),
+        because=why("by the sender's stamps each event arrives when the next one is sent"),
         layer="body",
         period_ns=round(median(send_gaps_ns(shape.evidence))),
         next_test="ask without compression (Accept-Encoding: identity)",
@@ -127,7 +117,7 @@ def _throttle(shape: Shape, excess: list[Ns]) -> Guess:
     read = sum(shape.evidence.reads.size)
     return Guess(
         answer=Answer.THROTTLE,
-        because=_why(
+        because=why(
             f"by the sender's stamps the delay grows from {format_duration(round(head))} to"
             f" {format_duration(round(tail))}"
         ),

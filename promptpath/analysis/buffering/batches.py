@@ -1,0 +1,131 @@
+"""Whole events in groups, one HTTP frame each: a timer, a buffer or the sender's own batches."""
+
+from __future__ import annotations
+
+from promptpath.analysis.buffering.bursts import variation
+from promptpath.analysis.buffering.judgement import Answer, Guess, why
+from promptpath.analysis.buffering.shape import Shape
+from promptpath.analysis.buffering.thresholds import (
+    MOST,
+    NEARLY_ALL,
+    NOTABLE,
+    STEADY,
+)
+from promptpath.analysis.stats import quantile
+from promptpath.model.units import format_duration
+
+# -- whole events in groups ------------------------------------------------------------------------
+
+NEXT_ACTIVE = (
+    "stamp the events at the sender, or ask for a stream of varied gaps: a timer keeps its pace,"
+    " a server's batches follow the model"
+)
+SLIP_EVENTS = 4
+"""Speculative decoding gives one to five events a step; below four to a burst, a count that
+wavers by one may be that."""
+
+
+def slips(shape: Shape) -> bool:
+    """Burst counts waver by one around a middle: two clocks beat, the events' and somebody's timer.
+    A sender's batches have one size, or widely different ones."""
+    middle = _middle(shape)
+    return middle >= SLIP_EVENTS and _wavers(shape)
+
+
+def _middle(shape: Shape) -> int:
+    ordered = sorted(burst.events for burst in shape.core)
+    return ordered[len(ordered) // 2] if len(ordered) >= 3 else 0
+
+
+def _wavers(shape: Shape) -> bool:
+    """Nearly all counts lie within one of the middle one, some beside it."""
+    middle = _middle(shape)
+    beside = sum(abs(burst.events - middle) == 1 for burst in shape.core)
+    same = sum(burst.events == middle for burst in shape.core)
+    return beside > 0 and beside + same >= NEARLY_ALL * len(shape.core)
+
+
+def _timed(shape: Shape) -> bool:
+    """The gaps hold still and the bytes do not: for events of one size any slip is one of bytes
+    too; where sizes differ, bytes must vary clearly more than gaps."""
+    per_event = [burst.size / burst.events for burst in shape.core if burst.events]
+    if variation(per_event) < STEADY / 3:
+        return True
+    return shape.gap_variation < shape.size_variation / 2
+
+
+def _timer(shape: Shape, said: str, *others: Answer) -> Guess:
+    period = round(quantile(sorted(shape.gaps), 0.1)) if shape.gaps else None
+    return Guess(
+        answer=Answer.TIMER,
+        because=why(said),
+        layer="http-frame",
+        period_ns=period,
+        alternatives=others,
+        next_test="ask the server directly: a timer of its own would stay",
+    )
+
+
+def timer_by_stamps(shape: Shape) -> Guess:
+    """The sender sent one by one, and whole events came in groups: only time was waited for."""
+    return _timer(
+        shape,
+        f"events sent one by one came in groups of whole ones, a group every"
+        f" {format_duration(round(shape.median_gap_ns))}",
+    )
+
+
+def batches(shape: Shape) -> Guess:
+    """Timer, the sender's batches, or neither sure."""
+    gap = format_duration(round(shape.median_gap_ns))
+    if slips(shape) and _timed(shape) and shape.mid_event < NOTABLE:
+        return _timer(
+            shape,
+            f"groups of whole events every {gap} whose number wavers by one: a timer beats"
+            " against the events",
+            Answer.SERVER_BATCH,
+        )
+    if _of_the_sender(shape):
+        return Guess(
+            answer=Answer.SERVER_BATCH,
+            because=why(
+                "groups of whole events, one HTTP frame each, of different numbers that the wait"
+                " before them does not explain"
+            ),
+            layer="http-frame",
+            alternatives=(Answer.PACED_BATCH,),
+            next_test=NEXT_ACTIVE,
+        )
+    return Guess(
+        answer=Answer.PACED_BATCH,
+        because=why(f"{shape.per_burst:.1f} whole events together every {gap}"),
+        layer="http-frame",
+        period_ns=round(shape.median_gap_ns),
+        alternatives=(Answer.TIMER, Answer.SERVER_BATCH, Answer.SIZE_BUFFER),
+        next_test=NEXT_ACTIVE,
+    )
+
+
+def _of_the_sender(shape: Shape) -> bool:
+    """Numbers and gaps both vary widely, and a longer wait does not bring more events, as it would
+    with anybody who only collects."""
+    if shape.gap_variation <= STEADY or shape.count_variation <= STEADY or _wavers(shape):
+        return False
+    return follows(shape) < MOST
+
+
+def follows(shape: Shape) -> float:
+    """Correlation of a burst's event count with the gap before it, -1..1; 0 for too few."""
+    pairs = [
+        (float(after.start_ns - before.start_ns), float(after.events))
+        for before, after in zip(shape.bursts, shape.bursts[1:], strict=False)
+        if after.events
+    ][:-1]
+    if len(pairs) < 3:
+        return 0.0
+    mean_gap = sum(gap for gap, _ in pairs) / len(pairs)
+    mean_count = sum(count for _, count in pairs) / len(pairs)
+    both = sum((gap - mean_gap) * (count - mean_count) for gap, count in pairs)
+    gaps = sum((gap - mean_gap) ** 2 for gap, _ in pairs)
+    counts = sum((count - mean_count) ** 2 for _, count in pairs)
+    return both / (gaps * counts) ** 0.5 if gaps > 0 and counts > 0 else 0.0
