@@ -6,7 +6,6 @@ Each command is imported only when it runs: `promptpath --help` must not pay for
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import MISSING, fields
@@ -18,6 +17,7 @@ from typer._click import exceptions as click  # typer 0.28 carries its own click
 
 from promptpath import __version__
 from promptpath.cli import options as o
+from promptpath.cli.streams import discard_stdout, open_standard_streams, say
 from promptpath.errors import ExitCode, PromptpathError, UsageError
 
 app = typer.Typer(
@@ -121,6 +121,7 @@ def _serve(context: typer.Context) -> int:
 
 def entry() -> NoReturn:
     """The console script. Exits with an `ExitCode`, never with a traceback unless --debug asks."""
+    open_standard_streams()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -155,7 +156,7 @@ def _fail(lines: list[str], code: ExitCode, debug: bool) -> int:
         import traceback
 
         traceback.print_exc()
-    print("\n".join(lines), file=sys.stderr)
+    say(*lines)
     return code
 
 
@@ -170,9 +171,6 @@ def _click_lines(error: click.ClickException) -> list[str]:
 
 
 def _stdout_gone() -> int:
-    """Who read us has seen enough (`promptpath trace | head`): end quietly.
-
-    Python would complain once more when it flushes stdout at exit: it gets a place to flush to.
-    """
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Who read us has seen enough (`promptpath trace | head`): end quietly."""
+    discard_stdout()
     return ExitCode.OK

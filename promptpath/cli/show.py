@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TextIO
 
+from promptpath.cli.streams import discard_stdout
+from promptpath.errors import UsageError
 from promptpath.export import jsonfile
 from promptpath.export.terminal import render
 from promptpath.model.document import Document
@@ -46,8 +48,20 @@ def write_text(text: str) -> None:
 
 
 def write_bytes(pieces: Iterable[bytes]) -> None:
-    """Write bytes to standard output and flush, so that a closed pipe shows here."""
-    sys.stdout.flush()
-    for piece in pieces:
-        sys.stdout.buffer.write(piece)
-    sys.stdout.buffer.flush()
+    """Write bytes to standard output and flush, so that a closed pipe shows here.
+
+    Raises BrokenPipeError when nobody reads, UsageError when it cannot be written (a full disk).
+    """
+    try:
+        sys.stdout.flush()
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        discard_stdout()
+        raise UsageError(
+            f"cannot write to standard output: {error.strerror}",
+            hint="free some space, or send it elsewhere; -o FILE is written all the same",
+        ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from dataclasses import replace
 
 from promptpath.probe.kernel_support import start_keeper
@@ -15,6 +14,7 @@ from promptpath.cli.measure import Measured, measure  # noqa: E402
 from promptpath.cli.options import TraceOptions  # noqa: E402
 from promptpath.cli.outputs import Output, journal_for  # noqa: E402
 from promptpath.cli.plan_builder import Prepared, prepare  # noqa: E402
+from promptpath.cli.streams import say  # noqa: E402
 from promptpath.cli.tap import Sink  # noqa: E402
 from promptpath.errors import ExitCode, UsageError  # noqa: E402
 
@@ -40,7 +40,7 @@ def run(options: TraceOptions) -> int:
                 )
             prepared = prepare(options)
             for notice in prepared.notices:
-                print(f"note: {notice}", file=sys.stderr)
+                say(f"note: {notice}")
             return _trace(options, prepared, outputs)
     finally:
         for output in outputs:
@@ -82,6 +82,4 @@ def _finish(
 
 def _note_dropped(feed: LiveFeed | None) -> None:
     if feed is not None and feed.dropped:
-        print(
-            f"note: the live view missed {feed.dropped} rows; the result did not", file=sys.stderr
-        )
+        say(f"note: the live view missed {feed.dropped} rows; the result did not")

@@ -7,6 +7,7 @@ shortened, because a prefix of a key is a secret too.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
@@ -162,7 +163,9 @@ def plan_secrets(plan: Plan) -> tuple[str, ...]:
     the rest of another one behind."""
     found = {secret for secret in _sent_secrets(plan) if len(secret) >= _SHORTEST_SECRET}
     if not plan.keep_content and len(plan.prompt) >= _SHORTEST_PROMPT:
-        found.add(plan.prompt)
+        # As it is, and as a JSON request writes it: an error may quote the request.
+        found |= {plan.prompt, json.dumps(plan.prompt)[1:-1]}
+        found.add(json.dumps(plan.prompt, ensure_ascii=False)[1:-1])
     return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
 
 
