@@ -7,35 +7,16 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.bad_input.signals import END, TEXT, run_unchecked, when
 from tests.bad_input.test_names_and_sockets import black_hole
 from tests.bad_input.tool import CHAT, Run, hold_without_reading, openai_events, run, trace
-from tests.cli.running import environment
 from tests.peers.scripted import HOLD, ReadRequest, ScriptedOrigin, chunk, head, sse_stream
-
-TEXT, END = '["event",0,', '["event",10,'
-"""How the journal's lines of such events begin (the kinds by their number in enums.EventKind)."""
-Interrupt = Callable[[subprocess.Popen[bytes]], None]
-
-
-def when(journal: Path, sign: str, number: signal.Signals = signal.SIGINT) -> Interrupt:
-    """Sends the signal once the journal shows that the run has come so far."""
-
-    def send(process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + 20
-        while not (journal.exists() and sign in journal.read_text()):
-            assert process.poll() is None, "it ended before it could be interrupted"
-            assert time.monotonic() < deadline, f"never came to {sign!r}"
-            time.sleep(0.01)
-        process.send_signal(number)
-
-    return send
 
 
 def interrupted(directory: Path, url: str, *options: str, sign: str, prompt: bool = True) -> Run:
@@ -175,7 +156,7 @@ def test_a_second_interrupt_ends_at_once_and_leaves_the_journal_or_the_document(
     good = [chunk(event) for event in openai_events(3)]
     with ScriptedOrigin([ReadRequest(), head(), *good, HOLD]) as origin:
         command = ("trace", origin.url(CHAT), "--model", "m", "-o", str(tmp_path / "trace.json"))
-        code = run_twice(tmp_path, *command, during=twice)
+        code = run_unchecked(tmp_path, *command, during=twice)
     assert code in (130, -signal.SIGINT)
     assert "Traceback" not in (tmp_path / "stderr").read_text()
     document = tmp_path / "trace.json"
@@ -186,20 +167,3 @@ def test_a_second_interrupt_ends_at_once_and_leaves_the_journal_or_the_document(
     again = run(kept, "explain", str(document if written else journal))
     assert again.code in (0, 1, 130)
     assert "3 events" in again.out
-
-
-def run_twice(directory: Path, *command: str, during: Interrupt) -> int:
-    """The exit code, without the checks that hold only for runs that may end as they will."""
-    with (directory / "stdout").open("wb") as out, (directory / "stderr").open("wb") as err:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "promptpath", *command],
-            stdout=out,
-            stderr=err,
-            env=environment(),
-        )
-        try:
-            during(process)
-            return process.wait(20)
-        finally:
-            process.kill()
-            process.wait()

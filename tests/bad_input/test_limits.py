@@ -61,8 +61,8 @@ def test_an_endless_stream_ends_at_max_bytes(tmp_path: Path) -> None:
 
 def test_keepalives_alone_do_not_keep_a_stream_from_the_idle_timeout(tmp_path: Path) -> None:
     good = [chunk(event) for event in openai_events(3)]
-    script = [ReadRequest(), head(), *good, Endless(chunk(KEEPALIVE), gap_ms=20)]
-    with ScriptedOrigin(script) as origin:
+    keepalives = Endless(chunk(KEEPALIVE), gap_ms=20)
+    with ScriptedOrigin([ReadRequest(), head(), *good, keepalives]) as origin:
         result = trace(tmp_path, origin.url(CHAT), "--idle-timeout", "300ms", limit_s=10)
     stopped(result, "idle-timeout")
     assert result.kinds().count("text") == 3
