@@ -203,8 +203,8 @@ class Exchange:
                 self._take(reader, http.receive(item.data, item.stamp))
                 if reader.content_events != content_before:
                     self._idle_since_ns = item.stamp.at_ns
+                self._check_size(reader)
             self._write(http.data_to_send())
-            self._check_size(reader)
 
     def _take(self, reader: ResponseReader, events: list[HttpEvent]) -> None:
         for event in events:
