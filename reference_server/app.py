@@ -21,6 +21,7 @@ from reference_server.gateway.build import build_gateway
 from reference_server.gateway.redis_client import RedisDown
 from reference_server.metrics import Metrics
 from reference_server.sendlog import SendLog
+from reference_server.sessions.build import build_store
 from reference_server.settings import Settings
 
 _LOG = logging.getLogger("reference_server")
@@ -81,6 +82,8 @@ class ReferenceApp:
         """Stop every generation."""
         await self._service.engine.close()
         await self._service.gateway.close()
+        if self._service.conversations is not None:
+            await self._service.conversations.close()
         if self._service.access_log is not None:
             self._service.access_log.close()
         if self._service.send_log is not None:
@@ -151,6 +154,7 @@ def create_app(settings: Settings | None = None, now: Now = monotonic_ns) -> Ref
         gateway=build_gateway(settings.gateway, settings.service.api_key_sha256, now, _LOG.warning),
         now=now,
         delays=settings.delays,
+        conversations=build_store(settings.sessions, settings.gateway.redis),
         access_log=AccessLog(settings.access_log) if settings.access_log else None,
         send_log=SendLog(log) if log else None,
     )

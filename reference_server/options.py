@@ -18,6 +18,7 @@ from reference_server.settings import (
     ListenSettings,
     PaceSettings,
     ServiceSettings,
+    SessionSettings,
     Settings,
 )
 
@@ -72,6 +73,7 @@ def _settings(given: argparse.Namespace) -> Settings:
         service=_from(ServiceSettings, given, api_key_sha256=key_hash),
         listen=_from(ListenSettings, given, http1=not given.http2_only, http2=not given.http1_only),
         gateway=_from(GatewaySettings, given),
+        sessions=_from(SessionSettings, given),
         delays=given.delay,
         send_log=given.send_log,
         access_log=given.access_log,
@@ -206,6 +208,13 @@ def _add_gateway(parser: argparse.ArgumentParser) -> None:
         choices=("refuse", "allow-local"),
         default=defaults.redis_down,
         help="without Redis answer 503, or count in this process alone (%(default)s)",
+    )
+    add("--sessions", metavar="FILE", help="where conversations are kept (SQLite); off: nowhere")
+    add(
+        "--sessions-max-mb",
+        type=_count(1, 10**6),
+        default=SessionSettings().sessions_max_mb,
+        help="largest size of that file (%(default)s)",
     )
     add(
         "--delay",

@@ -140,6 +140,17 @@ class GatewaySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """Where conversations are kept."""
+
+    sessions: str | None = None
+    """SQLite file; "off" keeps none; None: in Redis when there is one, else in the user's state
+    folder. The file is made when the first conversation comes."""
+    sessions_max_mb: int = 1024
+    """Largest size of the file; then nothing more is saved, and the answers say so. A choice."""
+
+
+@dataclass(frozen=True, slots=True)
 class DelaySettings:
     """Time added to stages on purpose, so that the tool can be judged against it."""
 
@@ -161,6 +172,7 @@ class Settings:
     service: ServiceSettings = field(default_factory=ServiceSettings)
     listen: ListenSettings = field(default_factory=ListenSettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    sessions: SessionSettings = field(default_factory=SessionSettings)
     delays: DelaySettings = field(default_factory=DelaySettings)
     send_log: str | None = None
     access_log: str | None = None

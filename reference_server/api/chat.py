@@ -12,6 +12,14 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from reference_server.api.conversation import (
+    NOT_SAVED,
+    NOT_SAVED_HEADER,
+    Conversation,
+    conversation_header,
+    conversation_id,
+    open_conversation,
+)
 from reference_server.api.errors import ApiError
 from reference_server.api.events import EventStream
 from reference_server.api.fields import Fields, parse_object
@@ -20,6 +28,7 @@ from reference_server.api.service import Service, new_id, respond_json, stream_h
 from reference_server.asgi import BodyTooLarge, ClientGone, Exchange, Header
 from reference_server.clock import realtime_ns, sleep_until
 from reference_server.engine.generation import (
+    EngineUnavailable,
     FailureCode,
     Generation,
     GenerationFailed,
@@ -31,6 +40,7 @@ from reference_server.gateway.auth import key_of
 from reference_server.gateway.gateway import Caller, Reservation
 from reference_server.gateway.headers import LimitStyle, limit_headers
 from reference_server.gateway.limits import LimitsUnavailable
+from reference_server.sessions.assemble import Assembled, assemble
 from reference_server.text.prompt import Message, Prompt, PromptTooLong
 from reference_server.timing import HEADER, Timeline, final_timings
 from reference_server.trips import Trip
@@ -101,7 +111,8 @@ class Context:
     trip: Trip
     reservation: Reservation
     headers: tuple[Header, ...]
-    """Request id and limits, for the response."""
+    """Request id, limits and conversation, for the response."""
+    conversation: Conversation | None = None
 
     def timings(self) -> dict[str, Any]:
         """The contract's `timings`, as far as known now."""
@@ -172,7 +183,8 @@ async def _admit(
     timeline.end("auth")
     body = await _read(service, exchange)
     timeline.end("read")
-    request = surface.parse(parse_object(body))
+    fields = parse_object(body)
+    request, conversation_name = surface.parse(fields), conversation_id(fields)
     timeline.end("validate")
     max_tokens = _check_limits(request, service)
     trip.model = exchange.about["model"] = request.model
@@ -182,21 +194,30 @@ async def _admit(
     _check_decision(reservation, headers)
     await _delay(delays.gateway_ms, exchange)
     timeline.end("limits")
+    messages = request.messages
+    conversation = await open_conversation(service, caller, conversation_name, messages)
     await _delay(delays.session_ms, exchange)
     timeline.end("session")
-    prompt = _tokenize(request, service)
+    prompt, said = _tokenize(request, service, conversation, max_tokens)
+    trip.conversation = {"history": said.history, "dropped": said.dropped} if said else None
     await _delay(delays.tokenize_ms, exchange)
     admitted_ns = timeline.end("tokenize")
     try:
         generation = service.engine.submit(
             _generation_request(trip.request_id, request, prompt, max_tokens, service), admitted_ns
         )
+    except EngineUnavailable:
+        retry = (b"retry-after", str(service.settings.retry_after_s).encode())
+        message = "The engine is being started."
+        raise ApiError(503, "engine_unavailable", message, headers=(*headers, retry)) from None
     except QueueFull:
         retry = (b"retry-after", str(service.settings.retry_after_s).encode())
         raise ApiError(
             429, "rate_limit_exceeded", "The queue is full.", headers=(*headers, retry)
         ) from None
     trip.generation = generation
+    if said is not None:
+        headers += (conversation_header(said),)
     id_header = (surface.request_id_header, trip.request_id.encode())
     return Context(
         service=service,
@@ -207,6 +228,7 @@ async def _admit(
         trip=trip,
         reservation=reservation,
         headers=(id_header, *headers),
+        conversation=conversation,
     )
 
 
@@ -259,13 +281,19 @@ async def _delay(ms: float, exchange: Exchange) -> None:
         await sleep_until(exchange.now() + round(ms * 1e6), exchange.now)
 
 
-def _tokenize(request: ChatRequest, service: Service) -> Prompt:
+def _tokenize(
+    request: ChatRequest, service: Service, conversation: Conversation | None, max_tokens: int
+) -> tuple[Prompt, Assembled | None]:
     """The prompt's tokens. Raises ApiError when they leave no room for an answer."""
     limit = service.settings.context_tokens
     try:
         if request.plain is not None:
-            return service.text.plain(request.plain, limit)
-        return service.text.chat(request.messages, limit)
+            return service.text.plain(request.plain, limit), None
+        if conversation is None:
+            return service.text.chat(request.messages, limit), None
+        room = max(1, limit - max_tokens)
+        said = assemble(service.text, conversation.history, request.messages, room)
+        return said.prompt, said
     except PromptTooLong:
         message = f"The prompt has more than {limit} tokens."
         param = "messages" if request.plain is None else "prompt"
@@ -321,6 +349,8 @@ async def _stream(surface: Surface, context: Context, exchange: Exchange, stampe
     except GenerationFailed as failure:
         await writer.fail(failure.code)
     else:
+        if not await _remember(context):
+            await events.raw(NOT_SAVED, "comment")
         await writer.finish(context.timings() if stamped else None)
     await events.end()
 
@@ -340,7 +370,19 @@ async def _pump(context: Context, writer: Writer) -> None:
         if last_ns is not None:
             context.service.metrics.step(step.sampled_ns - last_ns, step.tokens)
         last_ns = step.sampled_ns
+        if context.conversation is not None:
+            context.conversation.answer.append(step.text)
         await writer.step(step)
+
+
+async def _remember(context: Context) -> bool:
+    """Keep the turn when it belongs to a conversation; False when that failed."""
+    if context.conversation is None:
+        return True
+    saved = await context.conversation.save()
+    if context.trip.conversation is not None:
+        context.trip.conversation["saved"] = saved
+    return saved
 
 
 async def _complete(surface: Surface, context: Context, exchange: Exchange, stamped: bool) -> None:
@@ -355,8 +397,10 @@ async def _complete(surface: Surface, context: Context, exchange: Exchange, stam
     document = surface.document(context, "".join(texts))
     if stamped:
         document["timings"] = context.timings()
-    timing = (b"server-timing", context.timeline.server_timing())
-    await respond_json(exchange, 200, document, (timing, *context.headers))
+    headers = [(b"server-timing", context.timeline.server_timing()), *context.headers]
+    if not await _remember(context):
+        headers.append(NOT_SAVED_HEADER)
+    await respond_json(exchange, 200, document, tuple(headers))
 
 
 class _Collector:

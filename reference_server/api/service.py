@@ -15,6 +15,7 @@ from reference_server.gateway.accesslog import AccessLog
 from reference_server.gateway.gateway import Gateway
 from reference_server.metrics import Metrics
 from reference_server.sendlog import SendLog
+from reference_server.sessions.store import ConversationStore
 from reference_server.settings import DelaySettings, ServiceSettings
 from reference_server.text.prompt import PacedText, PromptText
 from reference_server.trips import TripStore
@@ -31,6 +32,7 @@ class Service:
     now: Now
     delays: DelaySettings = field(default_factory=DelaySettings)
     trips: TripStore = field(default_factory=TripStore)
+    conversations: ConversationStore | None = None
     access_log: AccessLog | None = None
     send_log: SendLog | None = None
     text: PromptText = field(default_factory=PacedText)
