@@ -12,7 +12,12 @@ from reference_server.settings import GatewaySettings
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the server; returns the exit code: 0 after a clean stop, 1 when it cannot start."""
-    options = parse_options(sys.argv[1:] if arguments is None else arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["pull"]:
+        from reference_server.pull import main as pull
+
+        return pull(given[1:])
+    options = parse_options(given)
     if options.make_key is not None:
         return _make_key(options.make_key, options.settings.gateway)
     # After the options, so that --help and wrong usage do not pay for these imports.

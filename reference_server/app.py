@@ -13,9 +13,9 @@ from reference_server.api.openai import OpenAISurface
 from reference_server.api.service import Service, respond_json
 from reference_server.asgi import App, ClientGone, Exchange, Receive, Scope, Send
 from reference_server.clock import Now, monotonic_ns
-from reference_server.compute.paced import PacedEngine
 from reference_server.engine.delayed import DelayedEngine
-from reference_server.engine.generation import Engine
+from reference_server.engine.generation import Engine, EngineStartError
+from reference_server.engines import build_engine
 from reference_server.gateway.accesslog import AccessLog
 from reference_server.gateway.build import build_gateway
 from reference_server.gateway.redis_client import RedisDown
@@ -74,9 +74,18 @@ class ReferenceApp:
         else:
             raise ValueError(f"this application does not speak {scope['type']}")
 
-    async def start(self) -> None:
-        """Reach what must be reachable. Raises RedisDown."""
+    @property
+    def model(self) -> str:
+        """What the API calls the model."""
+        return self._service.settings.model
+
+    async def start(self) -> str:
+        """Reach what must be reachable, load the model; says what computes, for a person.
+
+        Raises RedisDown, EngineStartError.
+        """
         await self._service.gateway.start()
+        return await self._service.engine.start()
 
     async def close(self) -> None:
         """Stop every generation."""
@@ -116,6 +125,8 @@ class ReferenceApp:
             await self.start()
         except RedisDown as error:
             await send({"type": "lifespan.startup.failed", "message": f"Redis: {error}"})
+        except EngineStartError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
         else:
             await send({"type": "lifespan.startup.complete"})
 
@@ -140,17 +151,19 @@ def _route(path: str) -> tuple[str, Endpoint]:
 
 
 def create_app(settings: Settings | None = None, now: Now = monotonic_ns) -> ReferenceApp:
-    """The application with a paced engine.
+    """The application with the engine of `settings`, the paced one by default.
 
     Opens the log files for appending and reads the key file: raises OSError, KeyFileError and, for
-    a Redis URL that cannot be used, RedisDown.
+    a Redis URL that cannot be used, RedisDown; for a model file, ModelFileError.
     """
     settings = settings or Settings()
+    built = build_engine(settings, now)
     log = open(settings.send_log, "a", encoding="utf-8") if settings.send_log else None  # noqa: SIM115
     service = Service(
-        settings=settings.service,
-        engine=_delayed(PacedEngine(settings.pace, settings.engine, now), settings, now),
-        metrics=Metrics(settings.service.model),
+        settings=built.service,
+        engine=_delayed(built.engine, settings, now),
+        text=built.text,
+        metrics=Metrics(built.service.model),
         gateway=build_gateway(settings.gateway, settings.service.api_key_sha256, now, _LOG.warning),
         now=now,
         delays=settings.delays,

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from reference_server.app import ReferenceApp, create_app
 from reference_server.certificates import write_certificates
+from reference_server.compute.model_file import ModelFileError
+from reference_server.engine.generation import EngineStartError
 from reference_server.gateway.keys import KeyFileError
 from reference_server.gateway.redis_client import RedisDown, where
 from reference_server.listen.server import Listener, tls_context
@@ -56,15 +58,16 @@ def _tls(options: Options, folder: Path) -> tuple[ssl.SSLContext, Path | None]:
 async def _serve(options: Options, tls: ssl.SSLContext | None, ca: Path | None) -> None:
     settings = options.settings
     app = _create(settings)
-    await _start(app, settings)
+    about = await _start(app, settings)
     listener = Listener(app, settings.listen, tls)
     try:
         await listener.start()
     except OSError as error:
+        await app.close()
         where = f"{settings.listen.host} port {settings.listen.port}"
         raise LaunchError(f"cannot listen on {where}: {error.strerror or error}") from error
     stop = _stop_future(options)
-    _announce(options, listener.port, ca)
+    _announce(options, app.model, about, listener.port, ca)
     grace_s = await stop
     await listener.stop(grace_s)
     await app.close()
@@ -77,15 +80,20 @@ def _create(settings: Settings) -> ReferenceApp:
         raise LaunchError(str(error)) from error
     except RedisDown as error:
         raise LaunchError(f"Redis cannot be used: {error}") from error
+    except ModelFileError as error:
+        raise LaunchError(f"the model cannot be used: {error}") from error
     except OSError as error:
         # The error names the file: a log or the keys.
         what = "read" if error.filename == settings.gateway.keys else "written"
         raise LaunchError(f"a file cannot be {what}: {error}") from error
 
 
-async def _start(app: ReferenceApp, settings: Settings) -> None:
+async def _start(app: ReferenceApp, settings: Settings) -> str:
     try:
-        await app.start()
+        return await app.start()
+    except EngineStartError as error:
+        await app.close()
+        raise LaunchError(f"the engine does not start: {error}") from error
     except RedisDown as error:
         await app.close()
         place = where(settings.gateway.redis or "")
@@ -123,11 +131,14 @@ def _watch_stdin(loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> 
         loop.call_soon_threadsafe(ended)
 
 
-def _announce(options: Options, port: int, ca: Path | None) -> None:
+def _announce(options: Options, model: str, about: str, port: int, ca: Path | None) -> None:
     listen = options.settings.listen
     host = f"[{listen.host}]" if ":" in listen.host else listen.host
     url = f"{'https' if options.tls else 'http'}://{host}:{port}"
     if not options.announce:
+        sys.stderr.write(f"model {model}: {about}\n")
+        if options.why_paced is not None:
+            sys.stderr.write(f"note: no real model: {options.why_paced}\n")
         sys.stderr.write(f"listening on {url}" + (f" (CA: {ca})\n" if ca else "\n"))
         return
     protocols = [("h2", listen.http2), ("http/1.1", listen.http1)]
@@ -139,7 +150,9 @@ def _announce(options: Options, port: int, ca: Path | None) -> None:
         "tls": options.tls,
         "ca": str(ca) if ca else None,
         "protocols": [name for name, wanted in protocols if wanted],
-        "model": options.settings.service.model,
+        "model": model,
+        "engine": "paced" if options.settings.model is None else "model",
+        "note": options.why_paced,
         "pid": os.getpid(),
     }
     sys.stdout.write(json.dumps(line) + "\n")

@@ -9,18 +9,24 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
+from reference_server.engine.plan import BLOCK_TOKENS
+from reference_server.engine_choice import Choice, ChoiceError, EngineName, choose
 from reference_server.settings import (
     DelaySettings,
     EngineSettings,
     GatewaySettings,
     ListenSettings,
+    ModelSettings,
     PaceSettings,
     ServiceSettings,
     SessionSettings,
     Settings,
 )
+
+ENGINE_VARIABLE = "PROMPTPATH_ENGINE"
+"""The environment variable that stands for --engine, as `make trace ENGINE=paced` sets it."""
 
 _LONGEST_DELAY_MS = 3_600_000
 
@@ -37,6 +43,8 @@ class Options:
     tls_names: tuple[str, ...]
     announce: bool
     stop_with_stdin: bool
+    why_paced: str | None
+    """Why the paced engine runs although nobody asked for it; else None."""
     make_key: str | None
     """Make a key of that name in `settings.gateway.keys` instead of serving."""
 
@@ -51,32 +59,56 @@ def parse_options(arguments: Sequence[str]) -> Options:
         parser.error(f"the variable {given.api_key_env} of --api-key-env is not set")
     if given.make_key is not None and given.keys is None:
         parser.error("--make-key needs --keys FILE")
+    try:
+        choice = choose(given.engine, given.model)
+    except ChoiceError as error:
+        parser.error(str(error))
     names = ("localhost", "127.0.0.1", "::1", *given.tls_name)
     return Options(
-        settings=_settings(given),
+        settings=_settings(given, choice),
         tls=given.tls != "off",
         certificate=given.cert,
         key=given.key,
         tls_names=names,
         announce=given.announce,
         stop_with_stdin=given.stop_with_stdin,
+        why_paced=choice.why,
         make_key=given.make_key,
     )
 
 
-def _settings(given: argparse.Namespace) -> Settings:
+def _settings(given: argparse.Namespace, choice: Choice) -> Settings:
     key = os.environ.get(given.api_key_env) if given.api_key_env else None
     key_hash = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest() if key else None
     return Settings(
         pace=_from(PaceSettings, given),
         engine=_from(EngineSettings, given),
-        service=_from(ServiceSettings, given, api_key_sha256=key_hash),
+        service=_from(
+            ServiceSettings,
+            given,
+            api_key_sha256=key_hash,
+            model=given.model or ServiceSettings().model,
+        ),
+        model=None if choice.path is None else _model(given, choice.path),
         listen=_from(ListenSettings, given, http1=not given.http2_only, http2=not given.http1_only),
         gateway=_from(GatewaySettings, given),
         sessions=_from(SessionSettings, given),
         delays=given.delay,
         send_log=given.send_log,
         access_log=given.access_log,
+    )
+
+
+def _model(given: argparse.Namespace, path: str) -> ModelSettings:
+    return ModelSettings(
+        path=path,
+        mode="exact" if given.deterministic else given.precision,
+        threads=given.threads,
+        kv_blocks=-(-given.kv_tokens // BLOCK_TOKENS),
+        token_budget=given.token_budget,
+        batching=given.batching,
+        prefix_cache=not given.no_prefix_cache,
+        kv_cache=not given.no_kv_cache,
     )
 
 
@@ -90,10 +122,11 @@ def _from(kind: Any, given: argparse.Namespace, **more: Any) -> Any:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m reference_server",
-        description="The reference LLM server with the paced engine.",
+        description="The reference LLM server.",
     )
     _add_listen(parser)
     _add_engine(parser)
+    _add_model(parser)
     _add_gateway(parser)
     add = parser.add_argument
     add("--announce", action="store_true", help="print one JSON line on stdout when listening")
@@ -137,7 +170,6 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     pace, engine, service = PaceSettings(), EngineSettings(), ServiceSettings()
     add = parser.add_argument
     ms = _number(0, 3_600_000)
-    add("--model", default=service.model, help="the model's name (%(default)s)")
     add(
         "--base-ms",
         type=ms,
@@ -192,6 +224,57 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         default=service.keepalive_s,
         help="a ping or comment after so long without an event (%(default)s)",
     )
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    asked = os.environ.get(ENGINE_VARIABLE, "auto")
+    add(
+        "--engine",
+        choices=get_args(EngineName),
+        default=asked if asked in get_args(EngineName) else "auto",
+        help="a model, or the paced engine that only spends time; auto takes the model when it "
+        f"can run at once ({ENGINE_VARIABLE} or auto)",
+    )
+    add(
+        "--model",
+        metavar="PATH|smollm2|NAME",
+        help="a GGUF file or a folder with safetensors; the default model; or a name for the "
+        "paced engine",
+    )
+    defaults = ModelSettings("")
+    add(
+        "--precision",
+        choices=("fast", "fp32"),
+        default=defaults.mode,
+        help="bfloat16 and the file's four bits, or float32 (%(default)s)",
+    )
+    add(
+        "--deterministic",
+        action="store_true",
+        help="float32 in which an answer does not depend on what else runs; slow",
+    )
+    add("--threads", type=_count(1, 1024), help="threads that compute (cores less one)")
+    add(
+        "--kv-tokens",
+        type=_count(BLOCK_TOKENS, 10**8),
+        default=defaults.kv_blocks * BLOCK_TOKENS,
+        help="tokens that the KV pool holds (%(default)s)",
+    )
+    add(
+        "--token-budget",
+        type=_count(1, 10**6),
+        default=defaults.token_budget,
+        help="tokens computed in one step (%(default)s)",
+    )
+    add(
+        "--batching",
+        choices=("continuous", "static"),
+        default=defaults.batching,
+        help="static fills a batch once and computes it to its end (%(default)s)",
+    )
+    add("--no-prefix-cache", action="store_true", help="compute shared prefixes again")
+    add("--no-kv-cache", action="store_true", help="compute every token again in each step")
 
 
 def _add_gateway(parser: argparse.ArgumentParser) -> None:

@@ -68,6 +68,12 @@ class ModelSettings:
     kv_blocks: int = 1024
     """Blocks of 16 tokens in the KV pool: 16,384 tokens, 377 MB with SmolLM2-135M in bfloat16,
     taken from the system as they are first used."""
+    token_budget: int = 256
+    """Tokens computed in one step, see `engine.scheduler.SchedulerLimits`."""
+    batching: Literal["continuous", "static"] = "continuous"
+    prefix_cache: bool = True
+    kv_cache: bool = True
+    """False computes every token again in each step, so that what the cache saves can be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +180,8 @@ class Settings:
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     sessions: SessionSettings = field(default_factory=SessionSettings)
     delays: DelaySettings = field(default_factory=DelaySettings)
+    model: ModelSettings | None = None
+    """None is the paced engine."""
     send_log: str | None = None
     access_log: str | None = None
     """"-" is standard error."""

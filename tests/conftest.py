@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -10,6 +12,10 @@ from tests.peers.certs import Certificates, make_certificates
 # How long an example took says nothing on a machine that others use too.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+
+# A model in the user's cache must not change what the server is when nothing else is said.
+os.environ["PROMPTPATH_ENGINE"] = "paced"
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,9 @@ from reference_server.clock import realtime_ns
 
 async def health(service: Service, exchange: Exchange) -> None:
     """`GET /healthz`: the server answers and could take a request."""
-    await respond_json(exchange, 200, {"status": "ok"})
+    available = service.engine.available
+    status = "ok" if available else "the engine is being started"
+    await respond_json(exchange, 200 if available else 503, {"status": status})
 
 
 async def clock(service: Service, exchange: Exchange) -> None:

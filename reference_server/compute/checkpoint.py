@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from reference_server.compute.config import ModelConfig, config_from_gguf, config_from_json
+from reference_server.compute.config import ModelConfig, folder_config, gguf_config
 from reference_server.compute.gguf import GgufFile
 from reference_server.compute.model_file import BLOCK_BYTES, ModelFileError, TensorInfo
 from reference_server.compute.safetensors import SafetensorsFile
@@ -144,32 +143,21 @@ def open_checkpoint(path: str) -> Checkpoint:
 
 def _open_gguf(path: str) -> Checkpoint:
     file = GgufFile(path)
-    embedding = file.tensors.get("token_embd.weight")
-    if embedding is None or len(embedding.shape) != 2:
-        raise ModelFileError(path, "token_embd.weight, a matrix, is missing")
-    if "rope_freqs.weight" in file.tensors:
-        raise ModelFileError(path, "rope_freqs.weight (Llama 3.1's rope) is not supported in GGUF")
-    config = config_from_gguf(path, file.metadata, embedding.shape[0])
+    try:
+        config = gguf_config(file)
+    except BaseException:
+        file.close()
+        raise
     return Checkpoint(config, [file], {}, halves=False)
 
 
 def _open_folder(folder: Path) -> Checkpoint:
-    config = config_from_json(str(folder / "config.json"), _json(folder / "config.json"))
+    config = folder_config(folder)
     parts = sorted(folder.glob("*.safetensors"))
     if not parts:
         raise ModelFileError(str(folder), "there is no .safetensors file in this folder")
     files: list[TensorFile] = [SafetensorsFile(str(part)) for part in parts]
     return Checkpoint(config, files, _hugging_face_names(config.layers), halves=True)
-
-
-def _json(path: Path) -> dict[str, object]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise ModelFileError(str(path), "not valid JSON", 0) from None
-    if not isinstance(value, dict):
-        raise ModelFileError(str(path), "not a JSON object", 0)
-    return value
 
 
 _PARTS = {

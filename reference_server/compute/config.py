@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from reference_server.compute.gguf import GgufFile
 from reference_server.compute.model_file import ModelFileError
 
 
@@ -73,9 +76,23 @@ class _Reader:
         return float(value)
 
 
-def config_from_gguf(path: str, metadata: Mapping[str, object], vocab: int) -> ModelConfig:
+def read_config(path: str) -> ModelConfig:
+    """The sizes of a GGUF file's or a folder's model. Raises ModelFileError, OSError."""
+    if Path(path).is_dir():
+        return folder_config(Path(path))
+    with GgufFile(path) as file:
+        return gguf_config(file)
+
+
+def gguf_config(file: GgufFile) -> ModelConfig:
     """The sizes as llama.cpp's converter writes them. Raises ModelFileError."""
+    path, metadata = file.path, file.metadata
     read = _Reader(path, metadata)
+    embedding = file.tensors.get("token_embd.weight")
+    if embedding is None or len(embedding.shape) != 2:
+        raise read.fail("token_embd.weight, a matrix, is missing")
+    if "rope_freqs.weight" in file.tensors:
+        raise read.fail("rope_freqs.weight (Llama 3.1's rope) is not supported in GGUF")
     if (architecture := metadata.get("general.architecture")) != "llama":
         raise read.fail(f"the architecture is {architecture!r}, expected 'llama'")
     if (scaling := metadata.get("llama.rope.scaling.type")) not in (None, "none"):
@@ -97,15 +114,17 @@ def config_from_gguf(path: str, metadata: Mapping[str, object], vocab: int) -> M
             kv_heads=read.size("llama.attention.head_count_kv", heads),
             head_dim=head_dim,
             context=read.size("llama.context_length"),
-            vocab=vocab,
+            vocab=embedding.shape[0],
             rope_theta=read.number("llama.rope.freq_base", 10_000.0),
             norm_eps=read.number("llama.attention.layer_norm_rms_epsilon"),
         ),
     )
 
 
-def config_from_json(path: str, values: Mapping[str, object]) -> ModelConfig:
-    """The sizes as Hugging Face's config.json names them. Raises ModelFileError."""
+def folder_config(folder: Path) -> ModelConfig:
+    """The sizes in Hugging Face's config.json. Raises ModelFileError, OSError."""
+    path = str(folder / "config.json")
+    values = _json(path)
     read = _Reader(path, values)
     if (kind := values.get("model_type")) != "llama":
         raise read.fail(f"model_type is {kind!r}, expected 'llama'")
@@ -132,6 +151,16 @@ def config_from_json(path: str, values: Mapping[str, object]) -> ModelConfig:
             rope_scaling=_scaling(path, values.get("rope_scaling")),
         ),
     )
+
+
+def _json(path: str) -> dict[str, object]:
+    try:
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise ModelFileError(path, "not valid JSON", 0) from None
+    if not isinstance(value, dict):
+        raise ModelFileError(path, "not a JSON object", 0)
+    return value
 
 
 def _scaling(path: str, value: object) -> RopeScaling | None:

@@ -11,7 +11,7 @@ from reference_server.compute.checkpoint import open_checkpoint
 from reference_server.compute.linear import nibbles_work, prepacking_works
 from reference_server.compute.model import Llama
 from reference_server.compute.model_file import ModelFileError
-from reference_server.compute.runner import TorchRunner, make_runner
+from reference_server.compute.runner import TorchRunner, make_runner, warm_up
 from reference_server.compute.text_file import read_text
 from reference_server.engine.plan import BLOCK_TOKENS
 from reference_server.settings import ModelSettings
@@ -53,6 +53,7 @@ def load(settings: ModelSettings, threads: int) -> Loaded:
     if known > model.config.vocab:
         problem = f"{known} tokens in the tokenizer, {model.config.vocab} in the model"
         raise LoadError(f"{settings.path}: {problem}")
+    warm_up(runner)
     context = min(model.config.context, settings.kv_blocks * BLOCK_TOKENS)
     return Loaded(runner, text, context, _kernels(settings.mode))
 

@@ -10,7 +10,14 @@ from reference_server.compute.exact_attention import ExactAttention
 from reference_server.compute.kv import KvPool
 from reference_server.compute.model import Llama
 from reference_server.compute.sampler import sample
-from reference_server.engine.plan import StepItem, StepPlan, StepResult
+from reference_server.engine.plan import (
+    BLOCK_TOKENS,
+    ModelRunner,
+    SamplingParams,
+    StepItem,
+    StepPlan,
+    StepResult,
+)
 
 
 class TorchRunner:
@@ -50,6 +57,16 @@ def make_runner(model: Llama, blocks: int, now: Now, exact: bool) -> TorchRunner
     pool = KvPool(model.config, blocks, model.dtype)
     attention = ExactAttention(pool) if exact else GatherAttention(pool)
     return TorchRunner(model, pool, attention, now)
+
+
+def warm_up(runner: ModelRunner) -> None:
+    """Compute for each kind of kernel once: the first use builds it, which no request should pay.
+
+    Writes into block 0, before anybody has blocks.
+    """
+    for count in (BLOCK_TOKENS, 1):
+        item = StepItem(0, (0,) * count, 0, (0,), True, SamplingParams())
+        runner.execute(StepPlan((item,)))
 
 
 def _places(item: StepItem) -> range:

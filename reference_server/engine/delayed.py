@@ -47,6 +47,11 @@ class DelayedEngine:
         return self._inner.waiting
 
     @property
+    def available(self) -> bool:
+        """Whether the engine within can take a request."""
+        return self._inner.available
+
+    @property
     def gives_logprobs(self) -> bool:
         """Whether it has probabilities to report."""
         return self._inner.gives_logprobs
@@ -55,6 +60,10 @@ class DelayedEngine:
     def cache(self) -> CacheStats | None:
         """Its KV pool."""
         return self._inner.cache
+
+    async def start(self) -> str:
+        """Start the engine within."""
+        return await self._inner.start()
 
     def submit(self, request: GenerationRequest, admitted_ns: int) -> Generation:
         """Queue a request; raises QueueFull at once."""

@@ -19,14 +19,11 @@ from reference_server.engine.frames import (
     from_engine,
     length_of,
 )
+from reference_server.engine.generation import EngineStartError
 
 _END_S = 5.0
 """Grace for the process after its socket was closed: a step of 256 tokens takes 0.3 s on two CPU
 cores. A choice."""
-
-
-class EngineStartError(Exception):
-    """The engine's process did not become ready; the text says why, for a person."""
 
 
 class WorkerProcess:

@@ -18,6 +18,7 @@ from reference_server.compute.random_model import write_random_model
 from reference_server.compute.text_file import read_text
 from reference_server.engine.frames import Start
 from reference_server.engine.generation import (
+    EngineStartError,
     EngineUnavailable,
     Generation,
     GenerationFailed,
@@ -28,7 +29,6 @@ from reference_server.engine.plan import SamplingParams
 from reference_server.engine.remote import RemoteEngine
 from reference_server.engine.scheduler import SchedulerLimits
 from reference_server.engine.slots import QueueFull
-from reference_server.engine.worker_process import EngineStartError
 from reference_server.settings import EngineSettings, ModelSettings
 from tests.reference_server.harness import in_loop
 
@@ -52,8 +52,7 @@ async def engine(model: Path, **limits: int) -> AsyncIterator[RemoteEngine]:
         SchedulerLimits(max_running=limit.slots, queue_limit=limit.queue_limit),
     )
     started = RemoteEngine(start, limit, read_text(str(model)).tokenizer.bytes_of)
-    ready = await started.start()
-    assert ready.threads == 1 and ready.context_tokens == 512 and ready.load_ms > 0
+    assert (await started.start()).startswith("float32, fixed order of sums; 1 thread; loaded in")
     try:
         yield started
     finally:
@@ -131,7 +130,7 @@ async def test_a_cancelled_request_frees_its_place_for_the_next(model: Path) -> 
 
 @in_loop
 async def test_a_reader_that_is_too_far_behind_is_dropped(model: Path) -> None:
-    async with engine(model, backlog_steps=3) as started:
+    async with engine(model, backlog_steps=50) as started:
         generation = submit(started, "a", 400)
         other = submit(started, "b", 20)
         assert len(await steps_of(other)) == 20
