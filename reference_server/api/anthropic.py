@@ -59,12 +59,13 @@ class AnthropicSurface:
         """`message_start` to `message_stop`."""
         return _MessageWriter(context, events)
 
-    def document(self, context: Context, text: str) -> dict[str, Any]:
+    def document(self, context: Context, steps: list[Step]) -> dict[str, Any]:
         """A `message`."""
+        text = "".join(step.text for step in steps)
         return {
             **_message(context, context.generation.stages.output_tokens),
             "content": [{"type": "text", "text": text}],
-            "stop_reason": _reason(context),
+            **_end(context),
         }
 
 
@@ -84,6 +85,8 @@ class _MessageWriter:
         await self._send({"type": "ping"}, "ping")
 
     async def step(self, step: Step) -> None:
+        if not step.text:
+            return
         delta = {"type": "text_delta", "text": step.text}
         payload = {"type": "content_block_delta", "index": 0, "delta": delta}
         await self._send(payload, "text", step)
@@ -91,8 +94,8 @@ class _MessageWriter:
     async def finish(self, timings: dict[str, Any] | None) -> None:
         await self._send({"type": "content_block_stop", "index": 0})
         usage = {"output_tokens": self._context.generation.stages.output_tokens}
-        delta = {"stop_reason": _reason(self._context), "stop_sequence": None}
-        await self._send({"type": "message_delta", "delta": delta, "usage": usage}, "finish")
+        end = {"type": "message_delta", "delta": _end(self._context), "usage": usage}
+        await self._send(end, "finish")
         if timings is not None:
             await self._send({"type": "promptpath.timings", "timings": timings}, "timings")
         await self._send({"type": "message_stop"}, "end")
@@ -126,5 +129,10 @@ def _message(context: Context, output_tokens: int) -> dict[str, Any]:
     }
 
 
-def _reason(context: Context) -> str | None:
-    return _REASONS.get(context.generation.finish_reason or "")
+def _end(context: Context) -> dict[str, str | None]:
+    """Why the answer ended."""
+    generation = context.generation
+    if generation.stop_text is not None:
+        return {"stop_reason": "stop_sequence", "stop_sequence": generation.stop_text}
+    reason = _REASONS.get(generation.finish_reason or "")
+    return {"stop_reason": reason, "stop_sequence": None}

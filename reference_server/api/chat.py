@@ -41,7 +41,7 @@ from reference_server.gateway.gateway import Caller, Reservation
 from reference_server.gateway.headers import LimitStyle, limit_headers
 from reference_server.gateway.limits import LimitsUnavailable
 from reference_server.sessions.assemble import Assembled, assemble
-from reference_server.text.prompt import Message, Prompt, PromptTooLong
+from reference_server.text.prompt import Message, Prompt, PromptRefused, PromptTooLong
 from reference_server.timing import HEADER, Timeline, final_timings
 from reference_server.trips import Trip
 
@@ -59,6 +59,8 @@ class ChatRequest:
     sampling: Sampling = field(default_factory=Sampling)
     plain: str | None = None
     """A text to be continued as it is, instead of a conversation."""
+    prompt_param: str = "messages"
+    """The field that the prompt stands in."""
 
 
 class Surface(Protocol):
@@ -76,7 +78,7 @@ class Surface(Protocol):
     def writer(self, context: Context, events: EventStream) -> Writer:
         """What writes this request's stream."""
 
-    def document(self, context: Context, text: str) -> dict[str, Any]:
+    def document(self, context: Context, steps: list[Step]) -> dict[str, Any]:
         """The whole answer for `stream: false`."""
 
 
@@ -285,7 +287,7 @@ def _tokenize(
     request: ChatRequest, service: Service, conversation: Conversation | None, max_tokens: int
 ) -> tuple[Prompt, Assembled | None]:
     """The prompt's tokens. Raises ApiError when they leave no room for an answer."""
-    limit = service.settings.context_tokens
+    limit, param = service.settings.context_tokens, request.prompt_param
     try:
         if request.plain is not None:
             return service.text.plain(request.plain, limit), None
@@ -296,8 +298,9 @@ def _tokenize(
         return said.prompt, said
     except PromptTooLong:
         message = f"The prompt has more than {limit} tokens."
-        param = "messages" if request.plain is None else "prompt"
         raise ApiError(400, "context_length_exceeded", message, param=param) from None
+    except PromptRefused as refusal:
+        raise ApiError(400, "invalid_prompt", str(refusal), param=param) from None
 
 
 def _generation_request(
@@ -386,15 +389,15 @@ async def _remember(context: Context) -> bool:
 
 
 async def _complete(surface: Surface, context: Context, exchange: Exchange, stamped: bool) -> None:
-    texts: list[str] = []
-    collector = _Collector(texts.append)
+    steps: list[Step] = []
+    collector = _Collector(steps.append)
     try:
         await _pump(context, collector)
     except GenerationFailed as failure:
         body = surface.error_body(503, failure.code, FAILURES[failure.code], None)
         await respond_json(exchange, 503, body, context.headers)
         return
-    document = surface.document(context, "".join(texts))
+    document = surface.document(context, steps)
     if stamped:
         document["timings"] = context.timings()
     headers = [(b"server-timing", context.timeline.server_timing()), *context.headers]
@@ -404,9 +407,9 @@ async def _complete(surface: Surface, context: Context, exchange: Exchange, stam
 
 
 class _Collector:
-    """A Writer that keeps the text; nothing is sent before the end."""
+    """A Writer that keeps the steps; nothing is sent before the end."""
 
-    def __init__(self, keep: Callable[[str], None]) -> None:
+    def __init__(self, keep: Callable[[Step], None]) -> None:
         self._keep = keep
 
     async def begin(self) -> None: ...
@@ -414,7 +417,7 @@ class _Collector:
     async def keepalive(self) -> None: ...
 
     async def step(self, step: Step) -> None:
-        self._keep(step.text)
+        self._keep(step)
 
     async def finish(self, timings: dict[str, Any] | None) -> None: ...
 
