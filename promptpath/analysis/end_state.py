@@ -13,6 +13,7 @@ from promptpath.model.names import (
     HTTP_END,
     HTTP_STATUS,
     LIMIT,
+    STREAM_DIALECT,
     STREAM_END,
     STREAM_ERROR,
     STREAM_FINISH,
@@ -23,6 +24,23 @@ from promptpath.model.trace import Trace
 STREAM_FRAMINGS = frozenset({"sse", "ndjson"})
 
 
+_MEANINGLESS = (
+    EventKind.OTHER,
+    EventKind.COMMENT,
+    EventKind.UNKNOWN_FIELD,
+    EventKind.FOREIGN_BYTES,
+)
+"""Kinds of events that any bytes may come to, whatever the dialect."""
+
+
+def speaks_another_dialect(facts: Facts, scan: Scan) -> bool:
+    """Whether events came and none of them means anything in the dialect that --dialect names: what
+    its end would look like is then not known."""
+    forced = facts.record(STREAM_DIALECT).get("because") == "option"
+    meaningful = scan.events - sum(scan.count(kind) for kind in _MEANINGLESS)
+    return forced and not meaningful and scan.count(EventKind.OTHER) > 0
+
+
 def judge_end(trace: Trace, facts: Facts, scan: Scan) -> EndState:
     """The one end state of the run."""
     status = facts.whole(HTTP_STATUS)
@@ -31,6 +49,8 @@ def judge_end(trace: Trace, facts: Facts, scan: Scan) -> EndState:
     if status < 400 and (facts.record(STREAM_ERROR) or scan.count(EventKind.ERROR)):
         return EndState.ERROR_IN_STREAM
     if status >= 400 or facts.text(STREAM_FRAMING) not in STREAM_FRAMINGS:
+        return EndState.NOT_A_STREAM
+    if speaks_another_dialect(facts, scan):
         return EndState.NOT_A_STREAM
     end = facts.record(STREAM_END)
     clean = facts.record(HTTP_END).get("complete") is True

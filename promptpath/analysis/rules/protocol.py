@@ -10,6 +10,7 @@ from promptpath.model.enums import EndState, Severity, Stage
 from promptpath.model.names import (
     DNS_HTTPS,
     HTTP_ALT_SVC,
+    HTTP_CONTENT_DECODER,
     HTTP_END,
     HTTP_ERROR_BODY,
     HTTP_HEADERS,
@@ -92,6 +93,18 @@ def _json(measured: Measured) -> Because:
     if not is_json or not _asked_for_stream(measured) or measured.facts.record(STREAM_ERROR):
         return NO
     return because("one JSON document came instead of a stream", facts=(STREAM_FRAMING,))
+
+
+def _no_stream(measured: Measured) -> Because:
+    """Neither events nor a page nor a JSON document: nothing that the other rules name."""
+    framing = measured.facts.text(STREAM_FRAMING)
+    if not _asked_for_stream(measured) or framing in ("sse", "ndjson", "json") or _html(measured):
+        return NO
+    if measured.facts.record(HTTP_CONTENT_DECODER).get("error") or measured.limit:
+        return NO
+    kind = f"Content-Type {_content_type(measured)}" if _content_type(measured) else "no type"
+    what = f"a body with {kind}" if framing else "no body"
+    return because(f"status {measured.status} and {what}", facts=(HTTP_STATUS, HTTP_HEADERS))
 
 
 def _http2_broke(measured: Measured) -> Because:
@@ -310,5 +323,17 @@ RULES = (
         " show what it costs.",
         is_not="Not a broken response: it was whole.",
         condition=_not_kept,
+    ),
+    Rule(
+        code="PP515",
+        title="The answer is no stream",
+        severity=Severity.WARNING,
+        asks="Did an API answer at all?",
+        decided="A prompt was answered with success, and with neither events, a JSON document nor a"
+        " web page.",
+        advice="Check the path and the dialect; the response headers in the trace tell who"
+        " answered.",
+        is_not="Not a stream without text: no stream came.",
+        condition=_no_stream,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from promptpath.analysis.end_state import speaks_another_dialect
 from promptpath.analysis.facts import number
 from promptpath.analysis.latency import why_never
 from promptpath.analysis.rules.base import NO, Because, Rule, because
@@ -10,6 +11,7 @@ from promptpath.analysis.view import Measured
 from promptpath.model.enums import EndState, EventKind, Severity
 from promptpath.model.names import (
     HTTP_END,
+    STREAM_DIALECT,
     STREAM_END,
     STREAM_ERROR,
     STREAM_FINISH,
@@ -108,6 +110,14 @@ def _keepalives_only(measured: Measured) -> Because:
         return NO
     ahead = format_duration(content.at_ns - frame.at_ns)
     return because(f"{kept} keepalives came, the first {ahead} before any content")
+
+
+def _another_dialect(measured: Measured) -> Because:
+    if not speaks_another_dialect(measured.facts, measured.scan):
+        return NO
+    name = measured.facts.record(STREAM_DIALECT).get("name")
+    count = measured.scan.count(EventKind.OTHER)
+    return because(f"none of {count} events means anything as {name}", facts=(STREAM_DIALECT,))
 
 
 RULES = (
@@ -215,5 +225,15 @@ RULES = (
         " prefill.",
         is_not="Not a fault: keepalives protect against idle time-outs.",
         condition=_keepalives_only,
+    ),
+    Rule(
+        code="PP529",
+        title="The stream does not speak the dialect that was named",
+        severity=Severity.ERROR,
+        asks="Is --dialect right for this endpoint?",
+        decided="--dialect was given, events came, and not one of them means anything in it.",
+        advice="Leave --dialect out: the stream tells its dialect itself.",
+        is_not="Not a cut stream: whether it is whole cannot be told this way.",
+        condition=_another_dialect,
     ),
 )

@@ -51,6 +51,11 @@ def closing(connection: str, *, complete: bool = True) -> TraceBuilder:
     return trip.text(9).marker().end(complete=complete)
 
 
+def typed(kind: str, framing: str | None) -> TraceBuilder:
+    trip = opened().head(22, headers={"content-type": kind}, framing=framing)
+    return trip.end(marker_expected=False, marker_seen=False)
+
+
 CASES = (
     Case("PP501", answered(401), answered(404)),
     Case("PP501", answered(403), answered(200)),
@@ -100,6 +105,9 @@ CASES = (
     Case("PP514", closing("upgrade, Close"), closing("close", complete=False)),
     Case("PP514", alpn(None, "1.0", []), alpn(None, "1.1", [])),
     Case("PP514", broke(MARK_GOAWAY, 0, complete=True), healthy()),
+    Case("PP515", typed("text/plain", "raw"), typed("text/html", "raw"), says="text/plain"),
+    Case("PP515", typed("application/json", None), typed("application/json", "json")),
+    Case("PP515", typed("text/plain", "raw"), typed("text/plain", "raw").limit("timeout", 1)),
 )
 
 

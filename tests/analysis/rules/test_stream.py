@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from promptpath.model.enums import EventKind
-from promptpath.model.names import STREAM_ERROR
+from promptpath.model.names import STREAM_DIALECT, STREAM_ERROR
 from promptpath.model.rows import Json
 from tests.analysis.build import TraceBuilder, healthy, opened
 from tests.analysis.rules.case import Case, check
@@ -29,6 +29,14 @@ def kept_alive(ms: float) -> TraceBuilder:
 def foreign(kind: str) -> TraceBuilder:
     trip = opened().head(22, headers={"content-type": kind}).text(3)
     return trip.event(EventKind.FOREIGN_BYTES).marker().end()
+
+
+def not_understood(because: str, *more: EventKind) -> TraceBuilder:
+    """Five events that mean nothing in the dialect, and no end of it."""
+    trip = started().fact(STREAM_DIALECT, {"name": "anthropic", "because": because})
+    for kind in (*[EventKind.OTHER] * 5, *more):
+        trip.after(10).event(kind)
+    return trip.end(marker_seen=False)
 
 
 CASES = (
@@ -69,6 +77,9 @@ CASES = (
         started().text(9).marker(finish="stop").end(),
     ),
     Case("PP528", kept_alive(1500), kept_alive(900), says="1.50 s"),
+    Case("PP529", not_understood("option"), not_understood("url"), says="none of 5 events"),
+    Case("PP529", not_understood("option"), not_understood("option", EventKind.FINISH)),
+    Case("PP521", not_understood("url"), not_understood("option")),
 )
 
 
