@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from promptpath import __version__
+from promptpath.analysis.active import with_active_verdicts
 from promptpath.analysis.diagnose import diagnose
 from promptpath.analysis.summary import summarize
 from promptpath.errors import ExitCode
@@ -31,6 +32,7 @@ def judged(
 ) -> Document:
     """The document of these traces; `interrupted` runs decide its exit code."""
     runs = tuple(Run(trace=trace, report=diagnose(trace, plan)) for trace in traces)
+    runs = with_active_verdicts(runs)
     summary = summarize(runs)
     if interrupted:
         summary = replace(summary, exit_code=int(ExitCode.INTERRUPTED))

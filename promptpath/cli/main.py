@@ -92,6 +92,12 @@ _command(
     "promptpath.cli.explain:run",
     help="Show and judge again what was saved.",
 )
+_command(
+    "idle",
+    o.IdleOptions,
+    "promptpath.cli.idle:run",
+    help="Find the timers that end silent streams, with a reference server behind them.",
+)
 _command("rule", o.RuleOptions, "promptpath.cli.rule:run", help="Say what a finding's code means.")
 _command(
     "tokens",

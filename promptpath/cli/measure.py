@@ -42,7 +42,7 @@ async def _measure(prepared: Prepared, tap: Tap) -> Measured:
     def watch(index: int, kind: str, clock: RunClock) -> list[Observer]:
         return tap.begin(index, kind, clock.info())
 
-    with _signals(stop):
+    with stop_on_signals(stop):
         pump = asyncio.create_task(tap.pump())
         try:
             runs = walk(
@@ -65,7 +65,7 @@ def secrets_of(prepared: Prepared) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _signals(stop: asyncio.Event) -> Iterator[None]:
+def stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
     """The first SIGINT or SIGTERM sets `stop`; later ones act as ever."""
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGINT, signal.SIGTERM)

@@ -215,6 +215,41 @@ class ExplainOptions(ProcessOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ActiveOptions(ProcessOptions, DialOptions):
+    """What the active tests have in common."""
+
+    url: Annotated[
+        str,
+        Argument(metavar="URL", help="A reference server behind the boxes to test."),
+    ] = field(repr=False)
+    header: Annotated[
+        Texts, Option("--header", "-H", metavar="NAME: VALUE", help="Add a header (repeatable).")
+    ] = field(default=None, repr=False)
+    json: Annotated[bool, Option("--json", help="Print the JSON document.")] = False
+    output: Annotated[
+        Texts,
+        Option(
+            "--output", "-o", metavar="FILE", help="Also write FILE: .json or .md (repeatable)."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdleOptions(ActiveOptions):
+    """`promptpath idle URL`."""
+
+    max: Annotated[
+        str,
+        Option("--max", metavar="TIME", help="The longest timer to look for; it takes as long."),
+    ] = "75s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrateOptions(ActiveOptions):
+    """`promptpath calibrate URL`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RuleOptions(ProcessOptions):
     """`promptpath rule [CODE]`."""
 

@@ -109,8 +109,9 @@ HTTP_REDIRECT: Final = "http.redirect"
 HTTP_TRAILERS: Final = "http.trailers"
 """[[name, value]], redacted."""
 HTTP_END: Final = "http.end"
-"""{"how": clean | fin | close-notify | rst | reset | goaway | protocol-error | cut-by-us,
-"code": int | null, "complete": bool, "detail": str | null}; `complete`: HTTP framing says whole."""
+"""{"how": clean | fin | close-notify | rst | timed-out | reset | goaway | protocol-error |
+cut-by-us, "code": int | null, "complete": bool, "detail": str | null}; `complete`: HTTP framing
+says whole; timed-out: TCP keepalives found the path dead."""
 HTTP_RATE_LIMIT: Final = "http.rate_limit"
 """{"retry_after_s": float | null, "headers": [[name, value]]}."""
 HTTP_REQUEST_ID: Final = "http.request_id"
@@ -158,6 +159,18 @@ SERVER_COUNT: Final = "server.count"
 """{"name": prompt_n | cached_n | predicted_n | batch ..., "value"}."""
 SERVER_CLOCK: Final = "server.clock"
 """{"offset_ns", "error_ns", "exchanges"}: their monotonic clock minus ours."""
+
+# --- active tests ---
+TEST: Final = "test"
+"""This run is one stream of an active test. {"command": idle, "at": head | body | stream | kept,
+"keepalive": none | comment | event | busy, "silence_ns", "longest_ns", "interval_ns": int | null,
+"last_sent_ns"}: where the silence lies, what breaks it and how often, the longest timer sought, and
+how long after the request the server goes quiet; or
+{"command": calibrate, "name": str, ...the knobs that were asked for}."""
+TEST_KEPT: Final = "test.kept"
+"""{"idle_ns": int | null, "closed": fin | rst | close-notify | goaway | timed-out | error | null,
+"reused": bool | null}: how long the connection was idle between two requests, how the peer ended
+it meanwhile, and whether it took another request; idle_ns null: it was not kept open at all."""
 
 # --- measuring machine ---
 VANTAGE: Final = "vantage"

@@ -232,6 +232,8 @@ class Exchange:
             recorder.fail(self._upload_span, Outcome.FAILED, f"connection ended ({closed.how})")
         if closed.how == "rst" and reader.status is None:
             raise self._no_head("reset the connection", "reset")
+        if closed.how == "timed-out" and reader.status is None:
+            raise self._no_head("stopped answering TCP keepalives", "dead-path")
         if self._may_end_a_message(closed):
             self._take(reader, self._connection.http.receive_eof(closed.stamp))
         if not reader.ended:

@@ -30,7 +30,7 @@ class Closed:
     """The peer will send no more."""
 
     how: str
-    """fin | rst | close-notify | error."""
+    """fin | rst | close-notify | timed-out | error."""
     stamp: Stamp
     detail: str = ""
 

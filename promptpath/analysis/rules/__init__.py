@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from promptpath.analysis.rules import (
+    idle,
     intermediaries,
     measurement,
     names,
@@ -22,6 +23,7 @@ RULES: tuple[Rule, ...] = (
     *transport.RULES,
     *tls.RULES,
     *intermediaries.RULES,
+    *idle.RULES,
     *protocol.RULES,
     *stream.RULES,
     *server.RULES,

@@ -1,0 +1,37 @@
+"""Verdicts that need all runs of a document: the streams of an active test say more together than
+one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from promptpath.analysis.idle import fates_of
+from promptpath.analysis.idle_pass import judge_pass, pass_verdict, stream_verdict
+from promptpath.model.document import Run
+from promptpath.model.report import Verdict
+
+
+def with_active_verdicts(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """The runs, those of an active test with its verdicts; others as they are."""
+    return _with_idle(runs)
+
+
+def _with_idle(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """Each stream's fate stands with it, the verdict of the pass with the silent mid-stream one (or
+    the first there is)."""
+    fates = fates_of([run.trace for run in runs])
+    found = judge_pass(fates)
+    if found is None:
+        return runs
+    middle = (fate.run for fate in fates if (fate.at, fate.keepalive) == ("stream", "none"))
+    holder = next(middle, fates[0].run)
+    verdicts: dict[int, list[Verdict]] = {fate.run: [stream_verdict(fate)] for fate in fates}
+    verdicts[holder].append(pass_verdict(found))
+    return tuple(_added(run, verdicts.get(index, [])) for index, run in enumerate(runs))
+
+
+def _added(run: Run, verdicts: list[Verdict]) -> Run:
+    if not verdicts:
+        return run
+    report = replace(run.report, verdicts=(*run.report.verdicts, *verdicts))
+    return replace(run, report=report)

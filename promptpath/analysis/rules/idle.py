@@ -1,0 +1,102 @@
+"""PP44x: what an idle pass shows of one stream."""
+
+from __future__ import annotations
+
+from promptpath.analysis.defaults import TimerKind, matching
+from promptpath.analysis.idle import Fate, StreamFate, fate_of
+from promptpath.analysis.rules.base import NO, Because, Rule, because
+from promptpath.analysis.view import Measured
+from promptpath.model.enums import Severity
+from promptpath.model.names import HTTP_END, TEST, TEST_KEPT
+from promptpath.model.units import format_duration
+
+_KINDS = {
+    "head": TimerKind.FIRST_BYTE,
+    "body": TimerKind.FIRST_BYTE,
+    "stream": TimerKind.IDLE,
+    "kept": TimerKind.KEPT,
+}
+
+
+def _ended(measured: Measured) -> Because:
+    fate = fate_of(measured.trace)
+    if fate is None or fate.at == "kept" or not fate.ended:
+        return NO
+    busy = fate.keepalive == "busy"
+    timer_ns = fate.after_request_ns if busy else fate.silent_ns
+    if timer_ns is None:
+        return NO
+    counted = "after its request, though never silent" if busy else "of silence"
+    said = f"{fate.how}, {format_duration(timer_ns)} {counted}"
+    kind = TimerKind.TOTAL if busy else _KINDS[fate.at]
+    return because(said + _candidates(timer_ns, kind), facts=(TEST, HTTP_END))
+
+
+def _candidates(timer_ns: int, kind: TimerKind) -> str:
+    found = matching(timer_ns, kind)
+    if not found:
+        return "; no default known here"
+    names = "; ".join(f"{default.product} ({default.setting})" for default in found)
+    return f"; defaults of {names} fit"
+
+
+def _stopped(measured: Measured) -> Because:
+    fate = fate_of(measured.trace)
+    if fate is None or fate.fate not in (Fate.HANG, Fate.SILENT_DROP):
+        return NO
+    return because(fate.how, facts=(TEST,))
+
+
+def _connection_closed(measured: Measured) -> Because:
+    fate = fate_of(measured.trace)
+    if fate is None or fate.at != "kept" or fate.silent_ns is None or not _was_cut(fate):
+        return NO
+    said = f"{fate.how} after {format_duration(fate.silent_ns)}"
+    return because(said + _candidates(fate.silent_ns, TimerKind.KEPT), facts=(TEST_KEPT,))
+
+
+def _was_cut(fate: StreamFate) -> bool:
+    return fate.fate is Fate.CUT
+
+
+RULES = (
+    Rule(
+        code="PP440",
+        title="A timer in the path ends the stream",
+        severity=Severity.ERROR,
+        asks="May a model think for so long?",
+        decided="A test stream of the reference server, which would have ended by itself, was"
+        " ended by somebody else. A default fits from 0.3 s before it to 1.1 s after it:"
+        " measured on 42 proxy configurations (lazy timers, 1 s ticks, delayed close).",
+        advice="Raise the timer of the product that fits (promptpath idle prints the line), or"
+        " let the server send a comment line at a third of it, if comments reset it.",
+        is_not="Not a slow model: the silence was ours.",
+        condition=_ended,
+    ),
+    Rule(
+        code="PP441",
+        title="The stream stopped for good, and nobody said so",
+        severity=Severity.ERROR,
+        asks="Would a client wait for ever?",
+        decided="The server's silence had ended, and neither a byte nor an end came until our own"
+        " limit; or TCP keepalives (after 5 s, then each second) got no answer three times."
+        " Measured: firewalls that forget a flow, node http-proxy's proxyTimeout and ATS'"
+        " transaction_active_timeout do this.",
+        advice="Set an idle time-out in the client, send keepalives more often than the path"
+        " forgets, and look for a firewall or NAT that drops silently.",
+        is_not="Not a thinking model: the server had sent more.",
+        condition=_stopped,
+    ),
+    Rule(
+        code="PP442",
+        title="An idle connection is closed between two requests",
+        severity=Severity.INFO,
+        asks="How long may a client keep a connection for its next request?",
+        decided="After one whole response the connection was left alone, and the peer closed it"
+        " before the longest time sought.",
+        advice="Let clients drop idle connections earlier than that, so that no request meets a"
+        " connection on its way down.",
+        is_not="Not a fault: servers must free idle connections (RFC 9112, 9.5).",
+        condition=_connection_closed,
+    ),
+)
