@@ -6,7 +6,9 @@ afterwards, because loading the vocabulary stalls for a quarter of a second.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
+from heapq import merge
 from typing import NamedTuple
 
 from promptpath.dialect.base import Dialect, Meaning, StreamError, Timing, Usage
@@ -20,9 +22,8 @@ from promptpath.dialect.tokens.count import (
     Pieces,
     correct,
     count_source,
-    count_text,
 )
-from promptpath.dialect.tokens.vocabulary import o200k_base
+from promptpath.dialect.tokens.sizes import token_sizes
 from promptpath.model import names
 from promptpath.model.enums import CONTENT_KINDS, EventKind, FactSource
 from promptpath.model.log import EventLog
@@ -43,6 +44,9 @@ _LOOKED_AT_CHARS = 4_000
 those kept ends here."""
 _COLUMN_MAX = 2**32 - 1
 """The log's columns for sizes are unsigned 32-bit."""
+_RUN = 1024
+"""Events whose tokens are noted in one row of the log: one each would be 150 MB of rows for 600,000
+events, all at once (measured)."""
 
 Known = tuple[str, Json, FactSource]
 """Key, value and source of a fact."""
@@ -207,29 +211,42 @@ class StreamMeter:
 
     # -- after the end ---------------------------------------------------------------------------
 
-    def token_counts(self) -> list[tuple[int, int]]:
-        """(event row number, tokens) of every event with content, as counted. Loads the
-        vocabulary."""
-        totals: dict[int, int] = {}
-        for pieces in self._pieces.values():
-            for row, tokens in pieces.counts(o200k_base()):
-                totals[row] = totals.get(row, 0) + tokens
-        return sorted(totals.items())
+    def texts(self) -> list[bytes]:
+        """The text of each kind of content as far as it was kept, UTF-8: what `token_sizes` is to
+        be asked about."""
+        return [pieces.text for pieces in self._pieces.values()]
 
-    def write_tokens(self, log: EventLog, first_row: int = 0) -> Count | None:
-        """Count all content and note the tokens of each event in the log, where this stream's first
-        event has number `first_row`. The result is our own count, whatever `usage` says; None for a
+    def token_counts(self, sizes: Sequence[bytes]) -> tuple[array[int], array[int]]:
+        """Row numbers of the events with content, and the tokens of each; `sizes` are those of
+        `texts()`."""
+        rows, tokens = array("I"), array("I")
+        kinds = zip(self._pieces.values(), sizes, strict=True)
+        for row, number in merge(*(pieces.counts(of_kind) for pieces, of_kind in kinds)):
+            if rows and rows[-1] == row:
+                tokens[-1] += number
+            else:
+                rows.append(row)
+                tokens.append(number)
+        return rows, tokens
+
+    def write_tokens(
+        self, log: EventLog, first_row: int = 0, sizes: Sequence[bytes] | None = None
+    ) -> Count | None:
+        """Note the tokens of each event in the log, where this stream's first event has number
+        `first_row`, and let go of the text. `sizes` as for `token_counts`; None: cut the text here,
+        which loads the vocabulary. The result is our own count, whatever `usage` says; None for a
         stream without content."""
-        counted = self.token_counts()
-        if not counted:
+        rows, counted = self.token_counts(token_sizes(self.texts()) if sizes is None else sizes)
+        if not rows:
             return None
         source, per_event = self._count_source(), COUNTED
-        events = counted
+        tokens = counted
         if source == ESTIMATE:
-            events, per_event = correct(counted, self._streamed_usage())
-        for row, tokens in events:
-            log.set_event_tokens(first_row + row, tokens)
-        return Count(sum(tokens for _, tokens in counted), source, per_event)
+            tokens, per_event = correct(counted, self._streamed_usage())
+        for first, run in _runs(rows, tokens):
+            log.set_event_tokens(first_row + first, run)
+        self._pieces.clear()
+        return Count(sum(counted), source, per_event)
 
     def _streamed_usage(self) -> int | None:
         """Output tokens by `usage` without reasoning that was not sent."""
@@ -238,12 +255,13 @@ class StreamMeter:
         hidden = 0 if EventKind.REASONING in self.chars else self.usage.reasoning_tokens or 0
         return self.usage.output_tokens - hidden
 
-    def prompt_tokens(self, prompt: str) -> Count | None:
+    def prompt_tokens(self, counted: int) -> Count | None:
         """The tokens of the prompt: what `usage` says (all of the input, the chat template
-        included), else counted; None for no prompt and no usage. Loads the vocabulary."""
+        included), else the number counted; None for no prompt and no usage."""
         if self.usage is not None and self.usage.input_tokens is not None:
             return Count(self.usage.input_tokens, USAGE)
-        return count_text(prompt, self.dialect.vocabulary, self.model) if prompt else None
+        source = count_source(self.dialect.vocabulary, self.model)
+        return Count(counted, source) if counted else None
 
     def _count_source(self) -> str:
         if not all(pieces.whole for pieces in self._pieces.values()):
@@ -339,6 +357,22 @@ def timing_value(timing: Timing) -> dict[str, Json]:
         "name": redact_text(timing.name, limit=100),
         "place": timing.place,
     }
+
+
+def _runs(rows: array[int], tokens: array[int]) -> Iterator[tuple[int, list[int | None]]]:
+    """The same as stretches of consecutive events, (first row, tokens of each): None stands for an
+    event without content."""
+    first, run = 0, list[int | None]()
+    for row, number in zip(rows, tokens, strict=True):
+        if run and row - first >= _RUN:
+            yield first, run
+            run = []
+        if not run:
+            first = row
+        run += [None] * (row - first - len(run))
+        run.append(number)
+    if run:
+        yield first, run
 
 
 def _merged(old: Usage | None, new: Usage) -> Usage:

@@ -261,14 +261,16 @@ class EventLog:
         if text is not None:
             self._event_text[index] = text
 
-    def set_event_tokens(self, index: int, tokens: int) -> None:
-        """Note the tokens of event number `index`, counted after the stream. Raises IndexError for
-        an event that is not there."""
-        if index < 0:
-            raise IndexError(index)
-        self._event_tokens[index] = tokens
+    def set_event_tokens(self, first: int, tokens: Sequence[int | None]) -> None:
+        """Note the tokens of consecutive events from number `first` on, counted after the stream;
+        None leaves an event as it is. Raises IndexError for an event that is not there."""
+        if first < 0 or first + len(tokens) > len(self._event_tokens):
+            raise IndexError(first)
+        for index, number in enumerate(tokens, first):
+            if number is not None:
+                self._event_tokens[index] = number
         if self._observers:
-            self._tell(["event-tokens", index, tokens])
+            self._tell(["event-tokens", first, list(tokens)])
 
     def add_mark(
         self,

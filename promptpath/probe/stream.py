@@ -22,6 +22,7 @@ from promptpath.model.plan import Plan, Target
 from promptpath.model.stamp import Stamp
 from promptpath.model.units import Ns
 from promptpath.probe.recorder import Recorder
+from promptpath.probe.token_process import token_sizes_elsewhere
 from promptpath.wire.content_coding import decoder_for
 from promptpath.wire.frame import Frame, Framer
 from promptpath.wire.http import Head
@@ -93,15 +94,19 @@ class BodyReader:
         self._read_error()
 
     def count_tokens(self) -> None:
-        """Count the content's and the prompt's tokens, off the critical path: the vocabulary takes
-        a quarter second."""
+        """Count the content's and the prompt's tokens, off the critical path: it takes half a
+        second."""
         if self.meter is None:
             return
-        counted = self.meter.write_tokens(self._recorder.log, self._first_row)
+        asked = self._plan.prompt if self._plan.method == "POST" else ""
+        *sizes, of_prompt = token_sizes_elsewhere(
+            [*self.meter.texts(), asked.encode("utf-8", "replace")]
+        )
+        counted = self.meter.write_tokens(self._recorder.log, self._first_row, sizes)
         if counted is not None:
             value = count_value(counted)
             self._recorder.fact(OUTPUT_TOKENS, value, FactSource.INFERRED, self._span)
-        prompt = self.meter.prompt_tokens(self._plan.prompt if self._plan.method == "POST" else "")
+        prompt = self.meter.prompt_tokens(len(of_prompt))
         if prompt is not None:
             source = FactSource.REPORTED if prompt.source == USAGE else FactSource.INFERRED
             value = {"count": prompt.tokens, "source": prompt.source}

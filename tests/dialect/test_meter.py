@@ -15,6 +15,7 @@ from promptpath.dialect.detect import Framing
 from promptpath.dialect.meter import MAX_ERRORS, MAX_FOREIGN_BYTES, StreamMeter
 from promptpath.dialect.openai_chat import OPENAI_CHAT
 from promptpath.dialect.tokens.count import Count
+from promptpath.dialect.tokens.sizes import token_sizes
 from promptpath.model import names
 from promptpath.model.codec import encode
 from promptpath.model.enums import EventKind
@@ -66,7 +67,8 @@ def test_text_and_reasoning_in_one_event_are_one_row_with_the_tokens_of_both() -
     meter, rows = metered((FIXTURES / "chat_reasoning_and_text_in_one.sse").read_bytes())
     assert [row.kind for row in rows] == ["role", "text", "finish", "end"]
     assert rows[1].chars == 4
-    assert dict(meter.token_counts()) == {1: 2}
+    rows_, tokens = meter.token_counts(token_sizes(meter.texts()))
+    assert (list(rows_), list(tokens)) == ([1], [2])
 
 
 def test_a_vocabulary_nobody_knows_is_an_estimate_and_says_so() -> None:
@@ -85,7 +87,7 @@ def test_estimated_events_are_brought_in_line_with_usage() -> None:
     for frame in (*map(text_chunk, ("Ch", "eck", " the", " hold", " timer")), usage):
         for row in meter.feed(event(frame)):
             row.append_to(log)
-    assert [tokens for _, tokens in meter.token_counts()] == [0, 1, 1, 1, 1]
+    assert list(meter.token_counts(token_sizes(meter.texts()))[1]) == [0, 1, 1, 1, 1]
     counted = meter.write_tokens(log)
     assert counted is not None
     assert (counted.source, counted.per_event) == ("estimate", "one-each")
@@ -120,12 +122,27 @@ def test_hidden_reasoning_is_no_token_of_an_event() -> None:
 
 
 def test_the_prompt_has_the_tokens_that_usage_says_else_those_counted() -> None:
-    prompt = "Why does my BGP session keep flapping?"
     meter = StreamMeter(Framing.SSE, SSE, forced=OPENAI_CHAT)
-    assert meter.prompt_tokens("") is None
-    assert meter.prompt_tokens(prompt) == Count(10, "estimate")
+    assert meter.prompt_tokens(0) is None
+    assert meter.prompt_tokens(10) == Count(10, "estimate")
     meter.feed(event({"choices": [], "usage": {"prompt_tokens": 17}}))
-    assert meter.prompt_tokens(prompt) == Count(17, "usage")
+    assert meter.prompt_tokens(10) == Count(17, "usage")
+
+
+def test_tokens_of_many_events_are_noted_in_a_few_rows() -> None:
+    """A row an event would be 150 MB at the end of a ten-minute stream."""
+    meter = StreamMeter(Framing.SSE, SSE, forced=OPENAI_CHAT)
+    log, rows = EventLog(), list[Row]()
+    for number in range(3000):
+        silent: dict[str, object] = {"choices": []}
+        frame = silent if number % 3 == 1 or number > 2500 else text_chunk(" timer")
+        for row in meter.feed(event(frame)):
+            row.append_to(log)
+    log.observe(rows.append)
+    meter.write_tokens(log)
+    assert len(rows) == 3
+    expected = [None if n % 3 == 1 or n > 2500 else 1 for n in range(3000)]
+    assert [e.tokens for e in log.events] == expected
 
 
 def test_the_facts_are_json_and_name_what_the_stream_said() -> None:

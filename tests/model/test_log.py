@@ -77,10 +77,11 @@ def event(kind: EventKind, stamp: Stamp, first: Stamp, tokens: int | None, text:
     return append
 
 
-def counted(which: int, tokens: int) -> Append:
+def counted(which: int, tokens: list[int | None]) -> Append:
     def append(log: EventLog) -> None:
         if log.events:
-            log.set_event_tokens(which % len(log.events), tokens)
+            first = which % len(log.events)
+            log.set_event_tokens(first, tokens[: len(log.events) - first])
 
     return append
 
@@ -106,7 +107,7 @@ APPENDS = st.lists(
         st.builds(ended, COUNT, NS, st.sampled_from(Outcome), st.none() | TEXT),
         st.builds(arrival, st.sampled_from(Layer), STAMP, st.tuples(NS, COUNT, OPTIONAL, OPTIONAL)),
         st.builds(event, st.sampled_from(EventKind), STAMP, STAMP, OPTIONAL, TEXT),
-        st.builds(counted, COUNT, COUNT),
+        st.builds(counted, COUNT, st.lists(st.none() | COUNT, max_size=3)),
         st.builds(mark, STAGE, TEXT, STAMP, st.dictionaries(TEXT, VALUE, max_size=3)),
         st.builds(fact, TEXT, VALUE, st.sampled_from(FactSource)),
     ),
@@ -154,6 +155,17 @@ def test_a_number_no_column_can_hold_is_missing_not_a_crash(stamp: Stamp) -> Non
         EventKind.TEXT, stamp, stamp, tokens=1, chars=0, size_bytes=0, seq=10**40, server_ns=2**63
     )
     assert (log.events[0].seq, log.events[0].server_ns) == (None, None)
+
+
+def test_tokens_are_for_events_that_are_there(stamp: Stamp) -> None:
+    log = EventLog()
+    for _ in range(3):
+        log.add_event(EventKind.TEXT, stamp, stamp, tokens=None, chars=1, size_bytes=1)
+    log.set_event_tokens(1, [None, 4])
+    assert [e.tokens for e in log.events] == [None, None, 4]
+    for first, tokens in ((-1, [1]), (2, [1, 1]), (3, [1])):
+        with pytest.raises(IndexError):
+            log.set_event_tokens(first, tokens)
 
 
 def test_an_open_span_is_cancelled_without_an_end() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from promptpath.dialect.tokens.vocabulary import O200K_BASE, Vocabulary, o200k_base
+from promptpath.dialect.tokens.vocabulary import O200K_BASE
 
 USAGE: Final = "usage"
 ESTIMATE: Final = "estimate"
@@ -54,16 +54,14 @@ class Count:
     so that they add up to usage."""
 
 
-def correct(
-    estimates: list[tuple[int, int]], usage: int | None
-) -> tuple[list[tuple[int, int]], str]:
-    """(row, tokens) of the events of one stream, estimated with a vocabulary that is not the
-    model's, brought in line with the number of streamed tokens that the endpoint reports.
+def correct(estimates: array[int], usage: int | None) -> tuple[array[int], str]:
+    """The tokens of the events of one stream, estimated with a vocabulary that is not the model's,
+    brought in line with the number of streamed tokens that the endpoint reports.
 
     Most servers send an event a token; where usage and estimate agree with that, each event has
     one. Else the estimates are scaled to the sum, unless usage is missing or about something else.
     """
-    events, total = len(estimates), sum(tokens for _, tokens in estimates)
+    events, total = len(estimates), sum(estimates)
     if not usage or not total:
         return estimates, COUNTED
     extra = usage - events
@@ -71,12 +69,11 @@ def correct(
         0 <= extra <= _MARKER_TOKENS + _MARKER_SHARE * events
         and abs(total - events) <= _ESTIMATE_ERROR * events
     ):
-        return [(row, 1) for row, _ in estimates], ONE_EACH
+        return array("I", [1]) * events, ONE_EACH
     ratio = usage / total
     if not 1 / _PLAUSIBLE <= ratio <= _PLAUSIBLE:
         return estimates, COUNTED
-    rows = (row for row, _ in estimates)
-    return list(zip(rows, _whole(tokens * ratio for _, tokens in estimates), strict=True)), SCALED
+    return array("I", _whole(tokens * ratio for tokens in estimates)), SCALED
 
 
 def _whole(shares: Iterable[float]) -> Iterator[int]:
@@ -107,11 +104,6 @@ def count_source(vocabulary: str | None, model: str | None) -> str:
         return ESTIMATE
 
 
-def count_text(text: str, vocabulary: str | None, model: str | None) -> Count:
-    """The tokens of a text for this dialect's vocabulary and model."""
-    return Count(o200k_base().count(text), count_source(vocabulary, model))
-
-
 class Pieces:
     """The text of one kind as it came, event by event; bounded."""
 
@@ -136,13 +128,19 @@ class Pieces:
             self._kept += 1
 
     @property
+    def text(self) -> bytes:
+        """What was kept, UTF-8."""
+        return bytes(self._text)
+
+    @property
     def whole(self) -> bool:
         """Whether all text was kept."""
         return self._kept == len(self._rows)
 
-    def counts(self, vocabulary: Vocabulary) -> Iterator[tuple[int, int]]:
-        """(row, tokens) of every piece, in order."""
-        sizes = _token_sizes(vocabulary, self._text.decode())
+    def counts(self, token_sizes: bytes) -> Iterator[tuple[int, int]]:
+        """(row, tokens) of every piece, in order; `token_sizes` are those of `text`
+        (`Vocabulary.sizes`)."""
+        sizes = iter(token_sizes)
         end = token_end = counted = 0
         size = next(sizes, 0)
         for row, piece in zip(self._rows[: self._kept], self._sizes, strict=False):
@@ -161,9 +159,3 @@ class Pieces:
         rest = self._sizes[self._kept :]
         shares = _whole(piece * tokens_per_byte for piece in rest)
         yield from zip(self._rows[self._kept :], shares, strict=True)
-
-
-def _token_sizes(vocabulary: Vocabulary, text: str) -> Iterator[int]:
-    for segment in vocabulary.segments(text):
-        for token in segment:
-            yield len(vocabulary.token_bytes(token))

@@ -63,6 +63,13 @@ class Vocabulary:
         """How many tokens a text has."""
         return sum(len(segment) for segment in self.segments(text))
 
+    def sizes(self, text: str) -> bytes:
+        """How many bytes of the text each token is, one byte a token (the longest has 128)."""
+        return b"".join(
+            bytes(len(self.token_bytes(token)) for token in segment)
+            for segment in self.segments(text)
+        )
+
     def token_bytes(self, token: int) -> bytes:
         """The bytes a token stands for: not always whole characters. Raises KeyError for an id
         that is none."""

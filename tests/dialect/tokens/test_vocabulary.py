@@ -69,9 +69,9 @@ def test_the_vocabulary_needs_no_network_and_loads_on_first_use_only() -> None:
         "import socket, sys\n"
         "def refuse(*a, **k): raise OSError('network')\n"
         "socket.socket.connect = refuse; socket.getaddrinfo = refuse\n"
-        "from promptpath.dialect.tokens.count import count_text\n"
+        "from promptpath.dialect.tokens.sizes import token_sizes\n"
         "import promptpath.dialect.meter, promptpath.dialect.body\n"
         "assert 'tiktoken' not in sys.modules\n"
-        "assert count_text('hello world', None, None).tokens == 2\n"
+        "assert token_sizes([b'', b'hello world']) == [b'', bytes([5, 6])]\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env={"PATH": "/nowhere"})
