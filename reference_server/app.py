@@ -9,6 +9,7 @@ from reference_server.api import admin, calibrate, fault, requests, silence
 from reference_server.api.anthropic import AnthropicSurface
 from reference_server.api.chat import serve
 from reference_server.api.errors import ApiError
+from reference_server.api.guard import StreamGuard
 from reference_server.api.openai import OpenAISurface
 from reference_server.api.service import Service, respond_json
 from reference_server.asgi import App, ClientGone, Exchange, Receive, Scope, Send
@@ -52,6 +53,10 @@ _ROUTES: dict[str, tuple[str, Endpoint]] = {
 }
 
 
+_WITHOUT_API = frozenset(
+    {"/healthz", "/promptpath/clock", "/promptpath/calibrate", "/promptpath/silence"}
+)
+"""What a server without an engine answers."""
 _FAMILIES: dict[str, tuple[str, Endpoint]] = {
     "/promptpath/requests/": ("GET", requests.one),
 }
@@ -61,8 +66,9 @@ _FAMILIES: dict[str, tuple[str, Endpoint]] = {
 class ReferenceApp:
     """An ASGI 3 application around a `Service`."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, *, api: bool = True) -> None:
         self._service = service
+        self._api = api
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI connection scope."""
@@ -85,7 +91,8 @@ class ReferenceApp:
         Raises RedisDown, EngineStartError.
         """
         await self._service.gateway.start()
-        return await self._service.engine.start()
+        about = await self._service.engine.start()
+        return about if self._api else "no engine, test streams only"
 
     async def close(self) -> None:
         """Stop every generation."""
@@ -99,7 +106,8 @@ class ReferenceApp:
             self._service.send_log.flush()
 
     async def _handle(self, exchange: Exchange) -> None:
-        method, endpoint = _route(exchange.path)
+        known = self._api or exchange.path in _WITHOUT_API
+        method, endpoint = _route(exchange.path) if known else ("", admin.not_found)
         try:
             asked = "GET" if exchange.method == "HEAD" else exchange.method
             if method and asked != method:
@@ -170,8 +178,9 @@ def create_app(settings: Settings | None = None, now: Now = monotonic_ns) -> Ref
         conversations=build_store(settings.sessions, settings.gateway.redis),
         access_log=AccessLog(settings.access_log) if settings.access_log else None,
         send_log=SendLog(log) if log else None,
+        streams=StreamGuard(settings.streams),
     )
-    return ReferenceApp(service)
+    return ReferenceApp(service, api=settings.api)
 
 
 def _delayed(engine: Engine, settings: Settings, now: Now) -> Engine:

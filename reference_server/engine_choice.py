@@ -9,7 +9,7 @@ from typing import Literal
 
 from reference_server.weights import SMOLLM2, kept
 
-EngineName = Literal["auto", "paced", "model"]
+EngineName = Literal["auto", "paced", "model", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ChoiceError(Exception):
 def choose(engine: EngineName, model: str | None) -> Choice:
     """`auto` takes the model that is named, or the default one where it can run at once, and else
     the paced engine. Raises ChoiceError when what was asked for cannot run."""
-    if engine == "paced":
+    if engine in ("paced", "none"):
         return Choice(None)
     if engine == "auto" and model is not None and not _names_a_model(model):
         return Choice(None)  # A name for the paced engine.

@@ -131,12 +131,19 @@ def _watch_stdin(loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> 
         loop.call_soon_threadsafe(ended)
 
 
+def _engine(settings: Settings) -> str:
+    """paced | model | none."""
+    if not settings.api:
+        return "none"
+    return "paced" if settings.model is None else "model"
+
+
 def _announce(options: Options, model: str, about: str, port: int, ca: Path | None) -> None:
     listen = options.settings.listen
     host = f"[{listen.host}]" if ":" in listen.host else listen.host
     url = f"{'https' if options.tls else 'http'}://{host}:{port}"
     if not options.announce:
-        sys.stderr.write(f"model {model}: {about}\n")
+        sys.stderr.write(f"model {model}: {about}\n" if options.settings.api else f"{about}\n")
         if options.why_paced is not None:
             sys.stderr.write(f"note: no real model: {options.why_paced}\n")
         sys.stderr.write(f"listening on {url}" + (f" (CA: {ca})\n" if ca else "\n"))
@@ -151,7 +158,7 @@ def _announce(options: Options, model: str, about: str, port: int, ca: Path | No
         "ca": str(ca) if ca else None,
         "protocols": [name for name, wanted in protocols if wanted],
         "model": model,
-        "engine": "paced" if options.settings.model is None else "model",
+        "engine": _engine(options.settings),
         "note": options.why_paced,
         "pid": os.getpid(),
     }

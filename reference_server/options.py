@@ -23,6 +23,7 @@ from reference_server.settings import (
     ServiceSettings,
     SessionSettings,
     Settings,
+    StreamLimits,
 )
 
 ENGINE_VARIABLE = "PROMPTPATH_ENGINE"
@@ -94,6 +95,8 @@ def _settings(given: argparse.Namespace, choice: Choice) -> Settings:
         gateway=_from(GatewaySettings, given),
         sessions=_from(SessionSettings, given),
         delays=given.delay,
+        streams=_from(StreamLimits, given),
+        api=given.engine != "none",
         send_log=given.send_log,
         access_log=given.access_log,
     )
@@ -128,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_engine(parser)
     _add_model(parser)
     _add_gateway(parser)
+    _add_test_streams(parser)
     add = parser.add_argument
     add("--announce", action="store_true", help="print one JSON line on stdout when listening")
     add("--stop-with-stdin", action="store_true", help="stop when standard input is closed")
@@ -233,8 +237,8 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=get_args(EngineName),
         default=asked if asked in get_args(EngineName) else "auto",
-        help="a model, or the paced engine that only spends time; auto takes the model when it "
-        f"can run at once ({ENGINE_VARIABLE} or auto)",
+        help="a model, or the paced engine that only spends time; none serves the test streams "
+        f"alone; auto takes the model when it can run at once ({ENGINE_VARIABLE} or auto)",
     )
     add(
         "--model",
@@ -275,6 +279,29 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     )
     add("--no-prefix-cache", action="store_true", help="compute shared prefixes again")
     add("--no-kv-cache", action="store_true", help="compute every token again in each step")
+
+
+def _add_test_streams(parser: argparse.ArgumentParser) -> None:
+    defaults = StreamLimits()
+    add = parser.add_argument
+    add(
+        "--test-streams",
+        type=_count(1, 10**5),
+        default=defaults.test_streams,
+        help="test streams at the same time, one more is a 429 (%(default)s)",
+    )
+    add(
+        "--test-seconds",
+        type=_number(1, 86_400),
+        default=defaults.test_seconds,
+        help="longest test stream (%(default)s)",
+    )
+    add(
+        "--test-bytes",
+        type=_count(1, 10**12),
+        default=defaults.test_bytes,
+        help="largest test stream (%(default)s)",
+    )
 
 
 def _add_gateway(parser: argparse.ArgumentParser) -> None:

@@ -157,6 +157,19 @@ class SessionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """How much the test streams (`/promptpath/calibrate`, `/promptpath/silence`) may cost. Choices:
+    an idle pass takes 8 streams of 80 s, a calibration 12 of less than 1 MiB."""
+
+    test_streams: int = 64
+    """Test streams at the same time; one more is a 429."""
+    test_seconds: float = 3600.0
+    """Longest plan of one stream; a longer one is a 400."""
+    test_bytes: int = 64 * 1024 * 1024
+    """Largest plan of one stream; a larger one is a 400."""
+
+
+@dataclass(frozen=True, slots=True)
 class DelaySettings:
     """Time added to stages on purpose, so that the tool can be judged against it."""
 
@@ -180,6 +193,9 @@ class Settings:
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     sessions: SessionSettings = field(default_factory=SessionSettings)
     delays: DelaySettings = field(default_factory=DelaySettings)
+    streams: StreamLimits = field(default_factory=StreamLimits)
+    api: bool = True
+    """False serves the test streams alone (`--engine none`)."""
     model: ModelSettings | None = None
     """None is the paced engine."""
     send_log: str | None = None

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from reference_server.api.guard import StreamGuard
 from reference_server.asgi import Exchange, Header
 from reference_server.clock import Now
 from reference_server.engine.generation import Engine
@@ -35,6 +36,7 @@ class Service:
     conversations: ConversationStore | None = None
     access_log: AccessLog | None = None
     send_log: SendLog | None = None
+    streams: StreamGuard = field(default_factory=StreamGuard)
     text: PromptText = field(default_factory=PacedText)
     started_unix_s: int = field(default_factory=lambda: int(time.time()))
 

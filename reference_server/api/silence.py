@@ -15,6 +15,8 @@ from reference_server.api.service import Service, new_id, stream_headers
 from reference_server.asgi import Exchange
 from reference_server.clock import sleep_until
 
+_TICK_MS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class SilencePlan:
@@ -45,11 +47,14 @@ def read_plan(exchange: Exchange) -> SilencePlan:
 
 
 async def silence(service: Service, exchange: Exchange) -> None:
-    """Send the stream with the silence in it. Raises ApiError 400, ClientGone."""
+    """Send the stream with the silence in it. Raises ApiError 400 and 429, ClientGone."""
     plan = read_plan(exchange)
+    duration_ms = plan.silence_ms + 2 * plan.events * _TICK_MS
+    service.streams.check(size_bytes=0, duration_ms=duration_ms)
     await exchange.read_body(service.settings.max_body_bytes)
     try:
-        await exchange.while_connected(_send(plan, service, exchange))
+        with service.streams.stream():
+            await exchange.while_connected(_send(plan, service, exchange))
     finally:
         if service.send_log is not None:
             service.send_log.flush()
@@ -72,7 +77,7 @@ async def _send(plan: SilencePlan, service: Service, exchange: Exchange) -> None
 async def _ticks(plan: SilencePlan, exchange: Exchange, events: EventStream) -> None:
     for _ in range(plan.events):
         await events.event({"kind": "tick"}, "tick", name="tick")
-        await sleep_until(exchange.now() + 100_000_000, exchange.now)
+        await sleep_until(exchange.now() + _TICK_MS * 1_000_000, exchange.now)
 
 
 async def _be_quiet(plan: SilencePlan, exchange: Exchange, events: EventStream) -> None:
