@@ -59,6 +59,13 @@ async def not_found(service: Service, exchange: Exchange) -> None:
     await respond_json(exchange, 404, {"error": {**error, "code": "not_found"}})
 
 
+async def no_embeddings(service: Service, exchange: Exchange) -> None:
+    """404: the path is OpenAI's, a model that only writes has no embeddings."""
+    message = "This server has no embeddings; its models only write."
+    error = {"message": message, "type": "invalid_request_error", "param": None}
+    await respond_json(exchange, 404, {"error": {**error, "code": "no_embeddings"}})
+
+
 async def wrong_method(exchange: Exchange, allowed: str) -> None:
     """405 with the method that the path has (RFC 9110 section 15.5.6)."""
     message = f"This path answers {allowed} only."

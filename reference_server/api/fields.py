@@ -86,8 +86,14 @@ def check_absent(fields: Fields, *names: str) -> None:
             raise ApiError(400, "unsupported_parameter", message, param=name)
 
 
-def messages(fields: Fields, roles: tuple[str, ...], name: str = "messages") -> list[Message]:
-    """The messages of the field `name`, in order; only text content is understood."""
+def messages(
+    fields: Fields,
+    roles: tuple[str, ...],
+    name: str = "messages",
+    kinds: tuple[str, ...] = ("text",),
+) -> list[Message]:
+    """The messages of the field `name`, in order; only text parts, called one of `kinds`, are
+    understood. An item may say that it is of the type "message"."""
     value = fields.get(name)
     if not isinstance(value, list) or not value:
         raise wrong(name, "a list with at least one message")
@@ -96,9 +102,11 @@ def messages(fields: Fields, roles: tuple[str, ...], name: str = "messages") -> 
         where = f"{name}[{index}]"
         if not isinstance(message, dict):
             raise wrong(where, "an object")
+        if message.get("type", "message") != "message":
+            raise wrong(f"{where}.type", "message")
         if message.get("role") not in roles:
             raise wrong(f"{where}.role", "one of " + ", ".join(sorted(roles)))
-        parts = content(message.get("content"), f"{where}.content")
+        parts = content(message.get("content"), f"{where}.content", kinds)
         found.append(Message(message["role"], tuple(parts)))
     return found
 

@@ -87,7 +87,7 @@ def _stop_texts(fields: Fields, name: str) -> tuple[str, ...]:
     if not isinstance(texts, list) or len(texts) > _STOP_TEXTS:
         raise read.wrong(name, f"a text or a list of at most {_STOP_TEXTS}")
     for text in texts:
-        if not isinstance(text, str) or not 0 < len(text) <= _STOP_CHARACTERS:
+        if not _is_text(text, _STOP_CHARACTERS):
             raise read.wrong(name, f"texts of 1 to {_STOP_CHARACTERS} characters")
     return tuple(texts)
 
@@ -96,6 +96,14 @@ def _salt(fields: Fields) -> str:
     value = fields.get("cache_salt")
     if value is None:
         return ""
-    if not isinstance(value, str) or not 0 < len(value) <= _SALT_CHARACTERS:
+    if not isinstance(value, str) or not _is_text(value, _SALT_CHARACTERS):
         raise read.wrong("cache_salt", f"a string of 1 to {_SALT_CHARACTERS} characters")
     return value
+
+
+def _is_text(value: object, longest: int) -> bool:
+    """A string that is not empty, not too long, and no half of a surrogate pair (RFC 8259 lets JSON
+    escape one, UTF-8 has none)."""
+    if not isinstance(value, str) or not 0 < len(value) <= longest:
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in value)
