@@ -17,6 +17,9 @@ from pathlib import Path
 from reference_server.app import ReferenceApp, create_app
 from reference_server.certificates import write_certificates
 from reference_server.compute.model_file import ModelFileError
+from reference_server.edge.app import EdgeApp
+from reference_server.edge.balance import Backend
+from reference_server.edge.replicas import ReplicaError, Replicas
 from reference_server.engine.generation import EngineStartError
 from reference_server.gateway.keys import KeyFileError
 from reference_server.gateway.redis_client import RedisDown, where
@@ -57,7 +60,7 @@ def _tls(options: Options, folder: Path) -> tuple[ssl.SSLContext, Path | None]:
 
 async def _serve(options: Options, tls: ssl.SSLContext | None, ca: Path | None) -> None:
     settings = options.settings
-    app = _create(settings)
+    app = _edge(options) if options.edge else _create(settings)
     about = await _start(app, settings)
     listener = Listener(app, settings.listen, tls)
     try:
@@ -88,9 +91,26 @@ def _create(settings: Settings) -> ReferenceApp:
         raise LaunchError(f"a file cannot be {what}: {error}") from error
 
 
-async def _start(app: ReferenceApp, settings: Settings) -> str:
+def _edge(options: Options) -> EdgeApp:
+    settings = options.settings
+    gateway = settings.gateway
+    limited = gateway.requests_per_minute or gateway.tokens_per_minute or gateway.keys
+    if options.replicas > 1 and limited and gateway.redis is None:
+        sys.stderr.write("note: each replica counts limits for itself; --redis URL shares them\n")
+    backends = [
+        Backend(f"replica {number}", "127.0.0.1", port=0)
+        for number in range(1, options.replicas + 1)
+    ]
+    delay_ns = round(settings.delays.edge_ms * 1e6)
+    return EdgeApp(backends, delay_ns, Replicas(options.replica_arguments))
+
+
+async def _start(app: ReferenceApp | EdgeApp, settings: Settings) -> str:
     try:
         return await app.start()
+    except ReplicaError as error:
+        await app.close()
+        raise LaunchError(str(error)) from error
     except EngineStartError as error:
         await app.close()
         raise LaunchError(f"the engine does not start: {error}") from error

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from reference_server.edge.options import replica_arguments
 from reference_server.engine.plan import BLOCK_TOKENS
 from reference_server.engine_choice import Choice, ChoiceError, EngineName, choose
 from reference_server.settings import (
@@ -48,6 +49,11 @@ class Options:
     """Why the paced engine runs although nobody asked for it; else None."""
     make_key: str | None
     """Make a key of that name in `settings.gateway.keys` instead of serving."""
+    edge: bool
+    """Be the edge in front of replicas instead of a server."""
+    replicas: int
+    replica_arguments: tuple[str, ...]
+    """The command line of each."""
 
 
 def parse_options(arguments: Sequence[str]) -> Options:
@@ -58,6 +64,8 @@ def parse_options(arguments: Sequence[str]) -> Options:
         parser.error("--cert and --key belong together")
     if given.api_key_env and not os.environ.get(given.api_key_env):
         parser.error(f"the variable {given.api_key_env} of --api-key-env is not set")
+    if given.replicas > 1 and not given.edge:
+        parser.error("--replicas needs --edge")
     if given.make_key is not None and given.keys is None:
         parser.error("--make-key needs --keys FILE")
     try:
@@ -75,6 +83,9 @@ def parse_options(arguments: Sequence[str]) -> Options:
         stop_with_stdin=given.stop_with_stdin,
         why_paced=choice.why,
         make_key=given.make_key,
+        edge=given.edge,
+        replicas=given.replicas,
+        replica_arguments=tuple(replica_arguments(arguments)),
     )
 
 
@@ -126,6 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m reference_server",
         description="The reference LLM server.",
+        allow_abbrev=False,  # so that the edge can tell its options from those of the replicas
     )
     _add_listen(parser)
     _add_engine(parser)
@@ -159,6 +171,13 @@ def _add_listen(parser: argparse.ArgumentParser) -> None:
     add("--cert", metavar="FILE", help="certificate chain, PEM")
     add("--key", metavar="FILE", help="its private key, PEM")
     add("--tls-name", action="append", default=[], help="a further name for the certificate")
+    add("--edge", action="store_true", help="be the box in front: TLS, balancing, health checks")
+    add(
+        "--replicas",
+        type=_count(1, 64),
+        default=1,
+        help="servers behind the edge, each a process (%(default)s)",
+    )
     version = parser.add_mutually_exclusive_group()
     version.add_argument("--http1-only", action="store_true", help="do not offer HTTP/2")
     version.add_argument("--http2-only", action="store_true", help="do not offer HTTP/1.1")
