@@ -1,4 +1,5 @@
-# make trace   trace a prompt through the bundled reference server (builds .venv first)
+# make trace   trace a prompt through the bundled reference server and a real model: builds .venv,
+#              installs torch, downloads 93 MB of weights, each once; ENGINE=paced: none of these two
 # make test    the whole test suite (as root it installs the Debian packages it drives; APT=0: not)
 # make lint    ruff, mypy --strict, import layers, file sizes
 # make bench   every number the documentation claims, measured here; JSON in benchmarks/results
@@ -8,6 +9,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+ENGINE ?= auto
 APT ?= 1
 export APT PYTHON
 
@@ -31,11 +33,17 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,server]'
 	@touch $@ $(VENV)/.installed
 
-trace: $(VENV)/.installed
-	@$(BIN)/promptpath trace $(ARGS)
+# What cannot be had is no failure: the trace then runs on the paced engine and says so.
+$(VENV)/.model: $(VENV)/.installed
+	@echo "installing torch and pulling the model, once (make trace ENGINE=paced: without)" >&2
+	@{ $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[server]' && \
+	  $(BIN)/promptpath model pull >/dev/null && touch $@; } || true
+
+trace: $(VENV)/.installed $(if $(filter paced,$(ENGINE)),,$(VENV)/.model)
+	@PROMPTPATH_ENGINE=$(ENGINE) $(BIN)/promptpath trace $(ARGS)
 
 packages:
 	@.ci/install-packages

@@ -15,8 +15,9 @@ from typing import IO
 from promptpath.errors import InternalError
 from promptpath.model.redact import printable
 
-_START_S = 15.0
-"""It listens within a second on an idle machine; a busy one gets time to make the certificate."""
+_START_S = 60.0
+"""On an idle machine it listens within a second, with the real model after three (measured: torch's
+import 1 s, the weights 1 to 2 s); a busy one gets time."""
 _STOP_S = 3.0
 
 
@@ -27,6 +28,8 @@ class Bundled:
     url: str
     ca_file: str | None
     model: str
+    note: str | None
+    """Why there is no real model behind it; None when there is, or nobody wanted one."""
 
 
 @contextlib.contextmanager
@@ -65,6 +68,7 @@ def _announced(process: subprocess.Popen[bytes], errors: IO[bytes]) -> Bundled:
             url=str(said["url"]),
             ca_file=None if ca_file is None else str(ca_file),
             model=str(said["model"]),
+            note=None if said.get("note") is None else str(said["note"]),
         )
     except (ValueError, KeyError, AttributeError) as error:
         errors.seek(0)

@@ -125,6 +125,18 @@ def _serve(context: typer.Context) -> int:
     return run(context.args)
 
 
+@app.command(
+    "model",
+    help="model pull: fetch the reference server's default model (93 MB), once.",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def _model(context: typer.Context) -> int:
+    from promptpath.cli.model import run
+
+    return run(context.args)
+
+
 def entry() -> NoReturn:
     """The console script. Exits with an `ExitCode`, never with a traceback unless --debug asks."""
     open_standard_streams()

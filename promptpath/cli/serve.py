@@ -8,6 +8,11 @@ from typing import NoReturn
 
 
 def run(arguments: list[str]) -> NoReturn:
+    """Serve with these arguments."""
+    become_server(arguments)
+
+
+def become_server(arguments: list[str]) -> NoReturn:
     """Replace this process by `python -m reference_server` with these arguments.
 
     -P keeps the current folder off the module path: only the installed server is meant.

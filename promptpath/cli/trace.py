@@ -31,6 +31,8 @@ def run(options: TraceOptions) -> int:
                 from promptpath.cli.bundled import bundled_server
 
                 server = stack.enter_context(bundled_server())
+                if server.note is not None:
+                    say(f"note: paced engine, no real model: {server.note}")
                 options = replace(
                     options,
                     url=server.url + PROMPT_PATHS.get(options.dialect, PROMPT_PATHS[None]),
