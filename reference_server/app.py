@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Callable
 from reference_server.api import admin, calibrate, fault, requests, silence
 from reference_server.api.anthropic import AnthropicSurface
 from reference_server.api.chat import serve
+from reference_server.api.completions import CompletionsSurface
 from reference_server.api.errors import ApiError
 from reference_server.api.guard import StreamGuard
 from reference_server.api.openai import OpenAISurface
+from reference_server.api.responses import ResponsesSurface
 from reference_server.api.service import Service, respond_json
 from reference_server.asgi import App, ClientGone, Exchange, Receive, Scope, Send
 from reference_server.clock import Now, monotonic_ns
@@ -34,12 +36,23 @@ async def _chat_completions(service: Service, exchange: Exchange) -> None:
     await serve(OpenAISurface(), service, exchange)
 
 
+async def _completions(service: Service, exchange: Exchange) -> None:
+    await serve(CompletionsSurface(), service, exchange)
+
+
+async def _responses(service: Service, exchange: Exchange) -> None:
+    await serve(ResponsesSurface(), service, exchange)
+
+
 async def _messages(service: Service, exchange: Exchange) -> None:
     await serve(AnthropicSurface(), service, exchange)
 
 
 _ROUTES: dict[str, tuple[str, Endpoint]] = {
     "/v1/chat/completions": ("POST", _chat_completions),
+    "/v1/completions": ("POST", _completions),
+    "/v1/responses": ("POST", _responses),
+    "/v1/embeddings": ("POST", admin.no_embeddings),
     "/v1/messages": ("POST", _messages),
     "/v1/models": ("GET", admin.models),
     "/healthz": ("GET", admin.health),
