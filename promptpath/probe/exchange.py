@@ -98,10 +98,11 @@ class Exchange:
     def _send_request(self) -> None:
         recorder, plan, connection = self._recorder, self._plan, self._connection
         request = build_request(plan, connection)
-        self._upload_span = recorder.start(Stage.REQUEST, SPAN_UPLOAD, conn=connection.conn)
         self._stream = connection.http.request(request)
         self._mark = f"request-{self._stream}"
         first = connection.http.data_to_send()
+        self._upload_span = recorder.start(Stage.REQUEST, SPAN_UPLOAD, conn=connection.conn)
+        self._write(first)
         recorder.observed(
             HTTP_REQUEST,
             {
@@ -114,7 +115,6 @@ class Exchange:
             },
             self._upload_span,
         )
-        self._write(first)
 
     def _write(self, data: bytes) -> None:
         """Hand bytes to the link; those that complete the request carry the mark."""
