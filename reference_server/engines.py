@@ -58,7 +58,7 @@ def _real(settings: Settings, model: ModelSettings) -> Built:
         kv_cache=model.kv_cache,
         batching=model.batching,
     )
-    engine = RemoteEngine(Start(model, limits), settings.engine, text.tokenizer.bytes_of)
+    engine = RemoteEngine(Start(model, limits), settings.engine, text.tokenizer.label)
     # The last place is for one token of an answer.
     service = replace(settings.service, model=name_of(model.path), context_tokens=context - 1)
     return Built(engine, text, service)
