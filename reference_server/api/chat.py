@@ -171,7 +171,8 @@ def _account(context: Context, exchange: Exchange) -> None:
     exchange.about["prompt_tokens"] = stages.prompt_tokens
     exchange.about["output_tokens"] = stages.output_tokens
     reason = generation.finish_reason or "abort"
-    service.metrics.ended(reason, context.timeline.received_ns, stages)
+    most = generation.request.max_tokens
+    service.metrics.ended(reason, context.timeline.received_ns, stages, most)
     if service.send_log is not None:
         service.send_log.flush()
 
