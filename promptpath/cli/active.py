@@ -18,7 +18,8 @@ from promptpath.model.names import FAILURE, HTTP_STATUS, STREAM_DIALECT
 from promptpath.model.redact import redact_url
 from promptpath.model.trace import Trace
 from promptpath.model.units import NS_PER_S
-from promptpath.probe.active import CALIBRATE, StreamTest, ask_for, run_tests
+from promptpath.model.urls import parse_url
+from promptpath.probe.active import CALIBRATE, StreamTest, ask_for, base_path, run_tests
 from promptpath.probe.clock import RunClock
 
 _PROGRESS_S = 1.0
@@ -43,7 +44,10 @@ Tests = Callable[[Sequence[Trace]], list[StreamTest] | None]
 def prepared(options: ActiveOptions) -> Prepared:
     """The plan of an active test. Raises UsageError."""
     dial = {item.name: getattr(options, item.name) for item in fields(DialOptions)}
-    return prepare(TraceOptions(url=options.url, header=options.header, **dial))
+    target = parse_url(options.url)
+    # An API's own path would make it a prompt.
+    folder = replace(target, path=base_path(target.path)).url
+    return prepare(TraceOptions(url=folder, header=options.header, **dial))
 
 
 def run_active(ready: Prepared, tests: Tests, *, label: str, longest_s: float) -> ActiveResult:

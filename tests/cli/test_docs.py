@@ -16,6 +16,7 @@ COMMANDS: dict[str, type[Any]] = {
     "rule": o.RuleOptions,
     "tokens": o.TokensOptions,
     "doctor": o.DoctorOptions,
+    "idle": o.IdleOptions,
 }
 
 
