@@ -40,10 +40,16 @@ def _answers() -> list[Answer]:
         ask("POST", CHAT, chat(), TIMED),
         ask("POST", CHAT, usage, TIMED),
         ask("POST", MESSAGES, _anthropic(), TIMED),
+        ask("POST", "/v1/completions", {**_short("max_tokens"), "prompt": QUESTION}, TIMED),
+        ask("POST", "/v1/responses", {**_short("max_output_tokens"), "input": QUESTION}, TIMED),
     ]
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
+def _short(limit: str) -> dict[str, Any]:
+    return {"model": MODEL, limit: 4, "stream": True}
+
+
+@pytest.mark.parametrize("number", range(5))
 def test_every_event_fits_the_schema_and_timings_come_once_before_the_end(number: int) -> None:
     events = _answers()[number].events()
     for event in events:
