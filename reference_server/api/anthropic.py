@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from reference_server.api import fields as read
-from reference_server.api.chat import FAILURES, ChatRequest, Context, Writer
 from reference_server.api.events import EventStream
 from reference_server.api.fields import Fields
 from reference_server.api.sampling import sampling
+from reference_server.api.surface import FAILURES, ChatRequest, Context, Writer
 from reference_server.engine.generation import FailureCode, Step
 from reference_server.gateway.headers import LimitStyle
 from reference_server.text.prompt import Message
@@ -26,7 +26,7 @@ _REASONS = {"stop": "end_turn", "length": "max_tokens"}
 
 
 class AnthropicSurface:
-    """An `api.chat.Surface`."""
+    """An `api.surface.Surface`."""
 
     request_id_header = b"request-id"
     limit_style: LimitStyle = "anthropic"

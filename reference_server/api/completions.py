@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from reference_server.api import fields as read
-from reference_server.api.chat import FAILURES, ChatRequest, Context, Writer
 from reference_server.api.events import EventStream
 from reference_server.api.fields import Fields
 from reference_server.api.logprobs import completions_form
 from reference_server.api.openai import DONE, OpenAISurface, envelope, stream_usage, usage
 from reference_server.api.sampling import sampling
+from reference_server.api.surface import FAILURES, ChatRequest, Context, Writer
 from reference_server.engine.generation import FailureCode, Step
 
 _UNSUPPORTED = ("suffix", "echo", "logit_bias")
@@ -19,7 +19,7 @@ _TOP_LOGPROBS = 5
 
 
 class CompletionsSurface(OpenAISurface):
-    """An `api.chat.Surface`; errors are OpenAI's."""
+    """An `api.surface.Surface`; errors are OpenAI's."""
 
     def parse(self, fields: Fields) -> ChatRequest:
         """Read the request; raises ApiError 400."""

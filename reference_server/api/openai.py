@@ -6,11 +6,11 @@ import time
 from typing import Any
 
 from reference_server.api import fields as read
-from reference_server.api.chat import FAILURES, ChatRequest, Context, Writer
 from reference_server.api.events import EventStream
 from reference_server.api.fields import Fields
 from reference_server.api.logprobs import chat_form
 from reference_server.api.sampling import chat_logprobs, sampling
+from reference_server.api.surface import FAILURES, ChatRequest, Context, Writer
 from reference_server.engine.generation import FailureCode, Step
 from reference_server.gateway.headers import LimitStyle
 
@@ -24,7 +24,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 class OpenAISurface:
-    """An `api.chat.Surface`."""
+    """An `api.surface.Surface`."""
 
     request_id_header = b"x-request-id"
     limit_style: LimitStyle = "openai"

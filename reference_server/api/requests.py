@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reference_server.api.chat import authenticate
+from reference_server.api.admission import authenticate
 from reference_server.api.errors import ApiError
 from reference_server.api.service import Service, respond_json
 from reference_server.asgi import Exchange

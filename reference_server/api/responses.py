@@ -9,11 +9,11 @@ import time
 from typing import Any
 
 from reference_server.api import fields as read
-from reference_server.api.chat import FAILURES, ChatRequest, Context, Writer
 from reference_server.api.events import EventStream
 from reference_server.api.fields import Fields
 from reference_server.api.openai import OpenAISurface
 from reference_server.api.sampling import sampling
+from reference_server.api.surface import FAILURES, ChatRequest, Context, Writer
 from reference_server.engine.generation import FailureCode, Step
 from reference_server.text.prompt import Message
 
@@ -25,7 +25,7 @@ _UNSUPPORTED = (
 
 
 class ResponsesSurface(OpenAISurface):
-    """An `api.chat.Surface`; errors are OpenAI's."""
+    """An `api.surface.Surface`; errors are OpenAI's."""
 
     def parse(self, fields: Fields) -> ChatRequest:
         """Read the request; raises ApiError 400."""
