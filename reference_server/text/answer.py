@@ -26,6 +26,6 @@ class Answer:
         return self._stops.push(self._decoder.decode(self._tokenizer.bytes_of(token_id)))
 
     def end(self) -> str:
-        """What was held back; half a character becomes U+FFFD."""
-        last = self._stops.push(self._decoder.decode(b"", final=True))
-        return last + self._stops.end()
+        """What was held back for a stop text. Half a character, cut by the limit of tokens, is
+        left out."""
+        return self._stops.end()
