@@ -15,6 +15,7 @@ from reference_server.edge.options import replica_arguments
 from reference_server.engine.plan import BLOCK_TOKENS
 from reference_server.engine_choice import Choice, ChoiceError, EngineName, choose
 from reference_server.settings import (
+    MODEL_SLOTS,
     DelaySettings,
     EngineSettings,
     GatewaySettings,
@@ -94,7 +95,7 @@ def _settings(given: argparse.Namespace, choice: Choice) -> Settings:
     key_hash = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest() if key else None
     return Settings(
         pace=_from(PaceSettings, given),
-        engine=_from(EngineSettings, given),
+        engine=_from(EngineSettings, given, slots=given.slots or _slots(choice)),
         service=_from(
             ServiceSettings,
             given,
@@ -111,6 +112,10 @@ def _settings(given: argparse.Namespace, choice: Choice) -> Settings:
         send_log=given.send_log,
         access_log=given.access_log,
     )
+
+
+def _slots(choice: Choice) -> int:
+    return EngineSettings().slots if choice.path is None else MODEL_SLOTS
 
 
 def _model(given: argparse.Namespace, path: str) -> ModelSettings:
@@ -226,8 +231,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     add(
         "--slots",
         type=_count(1, 100_000),
-        default=engine.slots,
-        help="requests that run at once (%(default)s)",
+        help=f"requests that run at once ({engine.slots}, with a model {MODEL_SLOTS})",
     )
     add(
         "--queue-limit",

