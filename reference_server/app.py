@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from reference_server.api import admin, calibrate, fault, requests, silence
+from reference_server.api import admin, calibrate, fault, page, requests, silence
 from reference_server.api.anthropic import AnthropicSurface
 from reference_server.api.chat import serve
 from reference_server.api.completions import CompletionsSurface
@@ -55,6 +55,7 @@ _ROUTES: dict[str, tuple[str, Endpoint]] = {
     "/v1/embeddings": ("POST", admin.no_embeddings),
     "/v1/messages": ("POST", _messages),
     "/v1/models": ("GET", admin.models),
+    "/": ("GET", page.index),
     "/healthz": ("GET", admin.health),
     "/metrics": ("GET", admin.metrics),
     "/promptpath/clock": ("GET", admin.clock),
@@ -72,8 +73,9 @@ _WITHOUT_API = frozenset(
 """What a server without an engine answers."""
 _FAMILIES: dict[str, tuple[str, Endpoint]] = {
     "/promptpath/requests/": ("GET", requests.one),
+    page.PREFIX: ("GET", page.asset),
 }
-"""Paths that end in an id."""
+"""Paths that end in an id or a name."""
 
 
 class ReferenceApp:
