@@ -9,17 +9,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.bad_input.fork_server import Running
 from tests.cli.running import environment
 
 TEXT, END = '["event",0,', '["event",10,'
 """How the journal's lines of such events begin (the kinds by their number in enums.EventKind)."""
-Interrupt = Callable[[subprocess.Popen[bytes]], None]
+Interrupt = Callable[[Running], None]
 
 
 def when(journal: Path, sign: str, number: signal.Signals = signal.SIGINT) -> Interrupt:
     """Sends the signal once the journal shows that the run has come so far."""
 
-    def send(process: subprocess.Popen[bytes]) -> None:
+    def send(process: Running) -> None:
         deadline = time.monotonic() + 20
         while not (journal.exists() and sign in journal.read_text()):
             assert process.poll() is None, "it ended before it could be interrupted"

@@ -30,6 +30,7 @@ from tests.peers.scripted import (
     Wait,
     chunk,
     head,
+    sse_stream,
 )
 
 EVENTS = openai_events(3)
@@ -221,3 +222,13 @@ def test_a_reset_before_the_head_stops_at_wait(tmp_path: Path) -> None:
     with ScriptedOrigin([ReadRequest(), RST]) as origin:
         result = trace(tmp_path, origin.url(CHAT))
     result.failed_at("wait", "reset")
+
+
+def test_a_wrong_dialect_is_not_taken_for_a_cut_stream(tmp_path: Path) -> None:
+    with ScriptedOrigin(sse_stream(openai_events(9, finish=True))) as origin:
+        result = trace(tmp_path, origin.url(CHAT), "--dialect", "anthropic")
+    assert result.code == 1
+    assert "Leave --dialect out" in result.advice("PP529")
+    assert "PP521" not in result.codes()
+    assert result.report["end_state"] == "not-a-stream"
+    assert len(result.kinds()) == 12

@@ -166,6 +166,16 @@ def test_one_json_document_instead_of_a_stream_is_said(tmp_path: Path, path: str
     assert "all at once" not in result.out + (tmp_path / "trace.json").read_text()
 
 
+@pytest.mark.parametrize("status", [200, 204])
+def test_an_answer_that_is_no_stream_is_said(tmp_path: Path, status: int) -> None:
+    body = b"ok" if status == 200 else b""
+    with ScriptedOrigin([ReadRequest(), response(status, body, "text/plain")]) as origin:
+        result = trace(tmp_path, origin.url(CHAT))
+    assert result.code == 0, "a warning: something was measured"
+    assert "dialect" in result.advice("PP515")
+    assert result.report["end_state"] == "not-a-stream"
+
+
 def test_a_json_error_document_under_200_is_an_error(tmp_path: Path) -> None:
     answer = response(200, error_body("overloaded"), "application/json")
     with ScriptedOrigin([ReadRequest(), answer]) as origin:

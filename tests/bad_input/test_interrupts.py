@@ -6,13 +6,13 @@ import contextlib
 import json
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.bad_input.fork_server import Running
 from tests.bad_input.signals import END, TEXT, run_unchecked, when
 from tests.bad_input.test_names_and_sockets import black_hole
 from tests.bad_input.tool import CHAT, Run, hold_without_reading, openai_events, run, trace
@@ -147,7 +147,7 @@ def test_a_second_interrupt_ends_at_once_and_leaves_the_journal_or_the_document(
     journal = tmp_path / "trace.json.partial.ndjson"
     first = when(journal, TEXT)
 
-    def twice(process: subprocess.Popen[bytes]) -> None:
+    def twice(process: Running) -> None:
         first(process)
         time.sleep(pause_s)
         with contextlib.suppress(ProcessLookupError):

@@ -7,12 +7,11 @@ and time are bounded.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
-import os
 import re
 import select
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from typing import Any
 import jsonschema
 
 from promptpath.model.codec import json_schema
+from tests.bad_input.fork_server import Forked, ForkServer, Running
 from tests.cli.running import environment
 from tests.peers.certs import Certificates
 from tests.peers.threaded import Connection
@@ -120,7 +120,7 @@ def trace(
     model: str | None = "m",
     limit_s: float = LIMIT_S,
     rss_mib: float = RSS_LIMIT_MIB,
-    during: Callable[[subprocess.Popen[bytes]], None] | None = None,
+    during: Callable[[Running], None] | None = None,
     stdin: bytes = b"",
     **environ: str,
 ) -> Run:
@@ -153,7 +153,7 @@ def run(
     *command: str,
     limit_s: float = LIMIT_S,
     rss_mib: float = RSS_LIMIT_MIB,
-    during: Callable[[subprocess.Popen[bytes]], None] | None = None,
+    during: Callable[[Running], None] | None = None,
     stdin: bytes = b"",
     **environ: str,
 ) -> Run:
@@ -162,13 +162,7 @@ def run(
     given.write_bytes(stdin)
     started = time.monotonic()
     with out.open("wb") as stdout, err.open("wb") as stderr, given.open("rb") as source:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "promptpath", *command],
-            stdin=source,
-            stdout=stdout,
-            stderr=stderr,
-            env=environment(**environ),
-        )
+        process = fork_server().start(command, environment(**environ), (source, stdout, stderr))
         code, rss = _finish(process, limit_s, during)
     result = Run(
         code=code,
@@ -184,10 +178,18 @@ def run(
     return result
 
 
+@cache
+def fork_server() -> ForkServer:
+    """The one of this test process; it ends with it."""
+    server = ForkServer()
+    atexit.register(server.close)
+    return server
+
+
 def _finish(
-    process: subprocess.Popen[bytes],
+    process: Forked,
     limit_s: float,
-    during: Callable[[subprocess.Popen[bytes]], None] | None,
+    during: Callable[[Running], None] | None,
 ) -> tuple[int, float]:
     """Its exit code and its largest resident size in MiB."""
     killer = threading.Timer(limit_s, process.kill)
@@ -197,7 +199,7 @@ def _finish(
     try:
         if during is not None:
             during(process)
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        code = process.wait()
     except BaseException:
         process.kill()
         process.wait()
@@ -206,12 +208,11 @@ def _finish(
         killer.cancel()
         peak.over.set()
         peak.join()
-    return process.wait(), peak.mib
+    return code, peak.mib
 
 
 class _Peak(threading.Thread):
-    """Reads the kernel's high-water mark of a process's memory while it runs. (getrusage's
-    ru_maxrss would be that of the test process where that one is larger: it survives exec.)"""
+    """Reads the kernel's high-water mark of a process's memory while it runs."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -221,9 +222,9 @@ class _Peak(threading.Thread):
 
     def run(self) -> None:
         while not self.over.wait(0.02):
-            found = re.search(r"VmHWM:\s+(\d+) kB", self._status.read_text())
-            if found:
-                self.mib = int(found[1]) / 1024
+            with contextlib.suppress(OSError):  # it has ended
+                found = re.search(r"VmHWM:\s+(\d+) kB", self._status.read_text())
+                self.mib = int(found[1]) / 1024 if found else self.mib
 
 
 def check(result: Run, rss_mib: float = RSS_LIMIT_MIB) -> None:
