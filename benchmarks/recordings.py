@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from promptpath.model.units import NS_PER_MS, NS_PER_US
 
 _APPLICATION_DATA = 23
 """TLS content type (RFC 8446, 5.1)."""
+WINDOW_WAIT_NS = 200 * NS_PER_MS
+"""How long before its first event a window counts as asked for."""
 _MAX_RTT_US = 1_000_000
 """Larger ones are the kernel's "unknown" (~0)."""
 
@@ -49,6 +51,38 @@ def read_recordings(path: Path) -> Iterator[Recording]:
                     yield _recording(document)
             except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
                 raise ValueError(f"{path}, line {number}: not a recording: {error!r}") from error
+
+
+def window(recording: Recording, start: int, stop: int) -> Recording:
+    """The events `start` to `stop` as a recording of their own, as if they had been the whole
+    stream of a short answer; its truth is the whole recording's label."""
+    evidence, events, reads = recording.evidence, Events(), Reads()
+    first = evidence.events.read[start] if start else 0
+    last = evidence.events.read[stop - 1]
+    for name in ("number", "at_ns", "server_ns"):
+        getattr(events, name).extend(getattr(evidence.events, name)[start:stop])
+    events.read.extend(read - first for read in evidence.events.read[start:stop])
+    for name in ("at_ns", "late_ns", "size", "segments", "ooo", "pending"):
+        getattr(reads, name).extend(getattr(evidence.reads, name)[first : last + 1])
+    asked = evidence.asked_ns if start == 0 else events.at_ns[0] - WINDOW_WAIT_NS
+    share = (stop - start) / len(evidence.events)
+    cut = replace(
+        evidence,
+        events=events,
+        reads=reads,
+        frames=_part(evidence.frames, start, stop, len(evidence.events)),
+        records=_part(evidence.records, start, stop, len(evidence.events)),
+        framed_events=stop - start,
+        body_bytes=round(evidence.body_bytes * share),
+        asked_ns=asked,
+    )
+    return replace(recording, evidence=cut)
+
+
+def _part(sizes: tuple[int, ...], start: int, stop: int, events: int) -> tuple[int, ...]:
+    """The frames that about belong to these events."""
+    first, last = round(len(sizes) * start / events), round(len(sizes) * stop / events)
+    return sizes[first : max(last, first + 1)]
 
 
 def _recording(document: dict[str, Any]) -> Recording:

@@ -1,8 +1,10 @@
 """Buffering verdicts on recordings: one line each, then how many are right, where that is known.
 
-    python -m benchmarks.signatures FILE.jsonl.gz [--stamps]
+    python -m benchmarks.signatures FILE.jsonl.gz [--stamps] [--window EVENTS]
 
-Passive unless told: `--stamps` lets the verdict see when the sender sent each event.
+Passive unless told: `--stamps` lets the verdict see when the sender sent each event. `--window`
+cuts each healthy recording into short answers of so many events, and counts the false alarms among
+those that were not held by their own stamps.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.recordings import Recording, read_recordings
+from benchmarks.recordings import Recording, read_recordings, window
+from promptpath.analysis.buffering.hold import measure_hold, tolerated_ns
 from promptpath.analysis.buffering.judge import judge
 from promptpath.analysis.buffering.judgement import UNDECIDED, Judgement
 from promptpath.analysis.stats import quantile
@@ -116,16 +119,31 @@ def _of(part: int, whole: int) -> str:
     return f"{part} of {whole}" + (f" ({100 * part / whole:.1f} %)" if whole else "")
 
 
+def _wanted(recordings: Iterable[Recording], events: int | None) -> Iterator[Recording]:
+    """All; or, of the healthy ones, the pieces of so many events that nobody held."""
+    for recording in recordings:
+        if events is None:
+            yield recording
+            continue
+        count = len(recording.evidence.events)
+        starts = range(0, count - events, max(events, count // 6))
+        for start in starts if recording.truth in HEALTHY else ():
+            piece = window(recording, start, start + events)
+            if measure_hold(piece.evidence).p90_ns <= tolerated_ns(piece.evidence):
+                yield piece
+
+
 def main(arguments: list[str]) -> int:
     """Judge every recording of a file; 1 when it cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.signatures", description=__doc__)
     parser.add_argument("file", type=Path, nargs="+")
     parser.add_argument("--stamps", action="store_true", help="let the verdict see the send times")
+    parser.add_argument("--window", type=int, help="judge short pieces of healthy recordings")
     options = parser.parse_args(arguments)
     score = Score()
     try:
         for path in options.file:
-            for recording in read_recordings(path):
+            for recording in _wanted(read_recordings(path), options.window):
                 judgement = judge(recording.evidence, use_stamps=options.stamps)
                 print(line(recording, judgement))
                 score.add(recording, judgement)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from promptpath.analysis.buffering.verdict import buffering_verdict
 from promptpath.analysis.view import Measured
 from promptpath.analysis.where import judge_where
 from promptpath.model.names import HTTP_END, HTTP_STATUS, STREAM_END
@@ -9,8 +10,11 @@ from promptpath.model.report import Evidence, Verdict
 
 
 def verdicts_of(measured: Measured) -> tuple[Verdict, ...]:
-    """Where the time went, and how the stream ended."""
-    return (judge_where(measured), _end_verdict(measured))
+    """Where the time went, how the stream ended, and what happened to it on its way."""
+    found = [judge_where(measured), _end_verdict(measured)]
+    if measured.buffering is not None:
+        found.append(buffering_verdict(measured.buffering))
+    return tuple(found)
 
 
 def _end_verdict(measured: Measured) -> Verdict:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from promptpath.analysis.breakdown import Breakdown, break_down
+from promptpath.analysis.buffering.from_trace import trace_evidence
+from promptpath.analysis.buffering.judge import judge
+from promptpath.analysis.buffering.judgement import Judgement
 from promptpath.analysis.cadence import Rhythm, judge_cadence
 from promptpath.analysis.end_state import judge_end
-from promptpath.analysis.facts import Facts, rtt_ns
+from promptpath.analysis.facts import Facts, rtt_ns, tcp_counter
 from promptpath.analysis.instrument import judge_instrument
 from promptpath.analysis.milestones import Instants, early_error, find_instants
 from promptpath.analysis.scan import Scan, scan_events
@@ -49,6 +52,8 @@ class Measured:
     """The connection that carried the prompt."""
     rtt_ns: Ns | None
     """Round trip to the TCP peer (a proxy's, where there is one)."""
+    buffering: Judgement | None
+    """What happens to the stream on its way; None where there was no stream."""
 
     @property
     def status(self) -> int | None:
@@ -116,6 +121,7 @@ def measure(trace: Trace, plan: PlanRecord) -> Measured:
     reported = read_reported(facts)
     conn = conn_of(trace)
     rhythm = judge_cadence(trace, facts, scan, breakdown.t0_ns)
+    end_state = judge_end(trace, facts, scan)
     return Measured(
         trace=trace,
         plan=plan,
@@ -127,10 +133,29 @@ def measure(trace: Trace, plan: PlanRecord) -> Measured:
         rhythm=rhythm,
         inside=look_inside(breakdown, instants, reported, rhythm),
         instrument=judge_instrument(trace, scan),
-        end_state=judge_end(trace, facts, scan),
+        end_state=end_state,
         conn=conn,
         rtt_ns=rtt_ns(facts, conn),
+        buffering=_judge_buffering(trace, facts, scan, conn, end_state),
     )
+
+
+_NO_STREAM = (EndState.NOT_A_STREAM, EndState.NO_RESPONSE)
+
+
+def _judge_buffering(
+    trace: Trace, facts: Facts, scan: Scan, conn: int | None, end_state: EndState
+) -> Judgement | None:
+    evidence = None
+    if end_state not in _NO_STREAM:
+        evidence = trace_evidence(
+            trace,
+            scan,
+            facts.headers(HTTP_HEADERS),
+            rtt_ns=rtt_ns(facts, conn),
+            mtu=tcp_counter(facts, "pmtu_bytes", conn),
+        )
+    return None if evidence is None else judge(evidence)
 
 
 def conn_of(trace: Trace) -> int | None:

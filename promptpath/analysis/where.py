@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from promptpath.analysis.buffering.judgement import Answer
+from promptpath.analysis.buffering.verdict import first_hold_ns, proven
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import FactSource, Stage
 from promptpath.model.names import MARK_REQUEST_ACKED, TCP_INFO
@@ -52,9 +54,9 @@ def divide(measured: Measured) -> Shares:
     redirects = [w for w in breakdown.of(Stage.WAIT) if w is not breakdown.final_wait]
     owners["server"] += sum(leg.duration_ns for leg in redirects)
     reported: set[str] = set()
-    unknown = _divide_wait(measured, owners, reported) + _divide_generation(
-        measured, owners, reported
-    )
+    unknown = _divide_wait(measured, owners, reported)
+    unknown = _take_hold(measured, owners, unknown)
+    unknown += _divide_generation(measured, owners, reported)
     error = sum(leg.error_ns for leg in breakdown.legs if leg not in finish)
     return Shares(by_owner=owners, unknown_ns=unknown, error_ns=error, reported=frozenset(reported))
 
@@ -85,6 +87,28 @@ def _divide_wait(measured: Measured, owners: dict[str, Ns], reported: set[str]) 
         return left
     owners["server"] += left
     return 0
+
+
+def _take_hold(measured: Measured, owners: dict[str, Ns], unknown: Ns) -> Ns:
+    """What a proven hold added to the time to the first token is a box's: out of what nobody can
+    explain first, then out of the undivided server time. Returns what stays unknown."""
+    left = _first_hold_ns(measured)
+    from_unknown = min(left, unknown)
+    from_server = min(left - from_unknown, owners["server"])
+    owners["server"] -= from_server
+    owners["box"] += from_unknown + from_server
+    return unknown - from_unknown
+
+
+def _first_hold_ns(measured: Measured) -> Ns:
+    judgement, decode_ns = measured.buffering, measured.reported["decode"]
+    if judgement is None or not proven(judgement):
+        return 0
+    generation = measured.breakdown.generation
+    if judgement.answer is Answer.WHOLE_BODY and decode_ns is not None and generation is not None:
+        # The server says how long it made tokens; all came at once, so the first waited for that.
+        return max(first_hold_ns(judgement), decode_ns - generation.duration_ns)
+    return first_hold_ns(judgement)
 
 
 _OWNER = {
@@ -155,7 +179,7 @@ def _verdict(answer: str, confidence: float, shares: Shares, because: list[Evide
 
 _SAYS = {
     "path": "name resolution, connection, upload and one round trip took",
-    "box": "proxies and gateways took",
+    "box": "proxies, gateways and other boxes took",
     "queue": "the server says the prompt queued for",
     "prefill": "the server says prefill took",
     "decode": "decoding took",
@@ -167,6 +191,9 @@ _SAYS = {
 def _evidence(measured: Measured, owner: str, ns: Ns, total: Ns) -> Evidence:
     share = f"{100 * ns / total:.0f} %" if total else "all"
     said = f"{_SAYS[owner]} {format_duration(ns)} of {format_duration(total)} ({share})"
+    judgement = measured.buffering
+    if owner == "box" and judgement is not None and proven(judgement):
+        said += f", the stream being held on its way ({judgement.answer.value})"
     if owner == "server" and not _has_reply(measured):
         acked = next(iter(measured.trace.marks_of(MARK_REQUEST_ACKED)), None)
         said += ", the request was ACKed and no response came" if acked else ", no response came"

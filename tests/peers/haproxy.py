@@ -20,6 +20,7 @@ defaults
     timeout connect 5s
     timeout client {timeout_ms}
     timeout server {timeout_ms}
+    {options}
 frontend in
     bind 127.0.0.1:{port}{bind_options}
     default_backend out
@@ -30,11 +31,16 @@ backend out
 
 @contextlib.contextmanager
 def haproxy(
-    directory: Path, upstream: str, *, tls: Leaf | None = None, timeout_ms: int = 60_000
+    directory: Path,
+    upstream: str,
+    *,
+    tls: Leaf | None = None,
+    timeout_ms: int = 60_000,
+    options: str = "",
 ) -> Iterator[str]:
     """haproxy before `upstream` (an http or https URL without a path); gives its base URL.
 
-    `timeout_ms` is how long either side may be silent.
+    `timeout_ms` is how long either side may be silent, `options` a line of the defaults section.
     """
     program = require("haproxy")
     port = free_port()
@@ -49,6 +55,7 @@ def haproxy(
         _CONFIG.format(
             port=port,
             timeout_ms=timeout_ms,
+            options=options,
             bind_options=bind_options,
             address=url.netloc,
             server_options=" ssl verify none" if url.scheme == "https" else "",

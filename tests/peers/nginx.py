@@ -30,14 +30,15 @@ http {{
         location / {{
             proxy_pass {upstream};
             proxy_ssl_verify off;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
+            {upstream_version}
             {extra}
         }}
     }}
 }}
 """
 
+HTTP_1_1 = 'proxy_http_version 1.1; proxy_set_header Connection "";'
+"""To the upstream; nginx before 1.29.7 speaks 1.0 unless told."""
 STREAMING = "proxy_buffering off;"
 """What a stream needs; nginx's own default is on."""
 
@@ -50,10 +51,11 @@ def nginx(
     tls: Leaf | None = None,
     http2: bool = True,
     extra: str = STREAMING,
+    upstream_version: str = HTTP_1_1,
 ) -> Iterator[str]:
     """nginx before `upstream` (an http or https URL without a path); gives its base URL.
 
-    `extra` are directives of the location: "" leaves nginx as it comes.
+    `extra` and `upstream_version` are directives of the location: "" leaves nginx as it comes.
     """
     program = require("nginx")
     port = free_port()
@@ -67,6 +69,7 @@ def nginx(
             tls=certificate,
             upstream=upstream,
             extra=extra,
+            upstream_version=upstream_version,
         )
     )
     command = [program, "-p", str(directory), "-c", str(config), "-e", "stderr"]

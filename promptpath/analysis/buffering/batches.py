@@ -6,6 +6,7 @@ from promptpath.analysis.buffering.bursts import variation
 from promptpath.analysis.buffering.judgement import Answer, Guess, why
 from promptpath.analysis.buffering.shape import Shape
 from promptpath.analysis.buffering.thresholds import (
+    MIN_EVENTS,
     MOST,
     NEARLY_ALL,
     NOTABLE,
@@ -21,15 +22,16 @@ NEXT_ACTIVE = (
     " a server's batches follow the model"
 )
 SLIP_EVENTS = 4
-"""Speculative decoding gives one to five events a step; below four to a burst, a count that
-wavers by one may be that."""
+"""Speculative decoding gives one to five events a step; below four to a burst, or below eight in a
+few bursts only, a count that wavers by one may be that."""
 
 
 def slips(shape: Shape) -> bool:
     """Burst counts waver by one around a middle: two clocks beat, the events' and somebody's timer.
     A sender's batches have one size, or widely different ones."""
     middle = _middle(shape)
-    return middle >= SLIP_EVENTS and _wavers(shape)
+    enough = middle >= 2 * SLIP_EVENTS or len(shape.core) >= MIN_EVENTS
+    return middle >= SLIP_EVENTS and enough and _wavers(shape)
 
 
 def _middle(shape: Shape) -> int:
@@ -47,7 +49,11 @@ def _wavers(shape: Shape) -> bool:
 
 def _timed(shape: Shape) -> bool:
     """The gaps hold still and the bytes do not: for events of one size any slip is one of bytes
-    too; where sizes differ, bytes must vary clearly more than gaps."""
+    too; where sizes differ, bytes must vary clearly more than gaps. The middle half of the gaps is
+    looked at: a stall is nobody's timer."""
+    gaps = sorted(shape.gaps)
+    if not gaps or quantile(gaps, 0.75) - quantile(gaps, 0.25) > STEADY * quantile(gaps, 0.5):
+        return False
     per_event = [burst.size / burst.events for burst in shape.core if burst.events]
     if variation(per_event) < STEADY / 3:
         return True

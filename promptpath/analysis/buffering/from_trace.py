@@ -12,8 +12,9 @@ from promptpath.model.enums import Clock, EventKind, Layer
 from promptpath.model.names import MARK_HEAD, SPAN_HANDSHAKE, SPAN_RESPONSE
 from promptpath.model.rows import Arrival
 from promptpath.model.trace import Trace
-from promptpath.model.units import Ns
+from promptpath.model.units import NS_PER_S, Ns
 
+NS_PER_DAY = 86_400 * NS_PER_S
 MAX_EVENTS = 5_000
 """A rhythm shows in fewer; more would only cost memory."""
 
@@ -109,7 +110,8 @@ def _take_read(layers: _Layers, arrival: Arrival, head_ns: Ns, last_ns: Ns) -> N
         return
     reads = layers.reads
     reads.at_ns.append(arrival.at_ns)
-    reads.late_ns.append(max(0, arrival.at_ns - arrival.lo_ns))
+    # A saved trace may hold any instants; their difference must fit the column.
+    reads.late_ns.append(min(max(0, arrival.at_ns - arrival.lo_ns), NS_PER_DAY))
     reads.size.append(arrival.size)
     reads.segments.append(MISSING if arrival.segments is None else arrival.segments)
     reads.ooo.append(new)

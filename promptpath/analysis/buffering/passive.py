@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, log2
 
 from promptpath.analysis.buffering.batches import batches
+from promptpath.analysis.buffering.bursts import Burst
 from promptpath.analysis.buffering.hold import FIRST_BURST, Hold, estimate_hold, tolerated_ns
 from promptpath.analysis.buffering.judgement import Answer, Guess, why
 from promptpath.analysis.buffering.layers import by_layers, fixed_frames, intact, size_buffer
@@ -13,6 +15,7 @@ from promptpath.analysis.buffering.shape import Shape
 from promptpath.analysis.buffering.thresholds import (
     ALONE,
     COLLECTED,
+    DISTINCT,
     DRAIN_NS,
     FEW_FULL,
     HARMLESS_NS,
@@ -20,6 +23,7 @@ from promptpath.analysis.buffering.thresholds import (
     MIN_EVENTS,
     NEARLY_ALL,
     NOTABLE,
+    PATTERN,
 )
 from promptpath.model.units import Ns, format_duration
 
@@ -36,6 +40,8 @@ def decide(shape: Shape, hold: Hold | None) -> Guess:
         return found
     if estimate_hold(shape, with_first=False).p90_ns <= tolerated and (found := initial(shape)):
         return found
+    if len(shape.multi) < PATTERN and shape.together < NEARLY_ALL:
+        return stall(shape.multi)
     return by_layers(shape) or batches(shape)
 
 
@@ -44,6 +50,21 @@ def _too_few(shape: Shape) -> Guess:
         answer=Answer.INCONCLUSIVE,
         because=why(f"{shape.events} events with content, {MIN_EVENTS} are needed"),
         next_test="ask for a longer answer (--max-tokens)",
+    )
+
+
+def stall(bursts: Sequence[Burst]) -> Guess:
+    """Events were held, but in these few bursts only."""
+    count = len(bursts)
+    return Guess(
+        answer=Answer.INCONCLUSIVE,
+        because=why(
+            f"events were held in {count} burst{'' if count == 1 else 's'} only, the rest passed: a"
+            f" stall, {PATTERN} make a pattern",
+            tuple(burst.first_event for burst in bursts),
+        ),
+        alternatives=(Answer.STREAMING, Answer.CLIENT_LAG),
+        next_test="ask again, for a longer answer (--max-tokens)",
     )
 
 
@@ -170,8 +191,10 @@ def _perhaps_held(shape: Shape, hold: Hold, tolerated: Ns) -> Guess | None:
 def initial(shape: Shape) -> Guess | None:
     """The beginning came in one burst, and the rest in others: where that rest passes unheld, only
     the beginning was held."""
-    first = shape.full[0]
-    if first.events < FIRST_BURST or len(shape.full) < FIRST_BURST:
+    first, rest = shape.full[0], shape.full[1:]
+    if first.events < FIRST_BURST or len(rest) < PATTERN:
+        return None
+    if first.events < DISTINCT * max(burst.events for burst in rest):
         return None
     evidence = shape.evidence
     with_head = evidence.events.at_ns[0] - evidence.head_ns < evidence.rtt_ns // 2 + DRAIN_NS

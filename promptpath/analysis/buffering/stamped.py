@@ -9,13 +9,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 from promptpath.analysis.buffering.batches import timer_by_stamps
+from promptpath.analysis.buffering.bursts import Burst
 from promptpath.analysis.buffering.evidence import Evidence
 from promptpath.analysis.buffering.hold import Hold, excess_ns, reached_by_a_tenth, tolerated_ns
 from promptpath.analysis.buffering.judgement import Answer, Guess, why
 from promptpath.analysis.buffering.layers import by_layers
-from promptpath.analysis.buffering.passive import initial, whole_body
+from promptpath.analysis.buffering.passive import initial, stall, whole_body
 from promptpath.analysis.buffering.shape import Shape
-from promptpath.analysis.buffering.thresholds import COLLECTED, MOST, NEARLY_ALL
+from promptpath.analysis.buffering.thresholds import COLLECTED, MOST, NEARLY_ALL, PATTERN
 from promptpath.analysis.stats import median
 from promptpath.model.units import NS_PER_MS, Ns, format_duration
 
@@ -48,6 +49,9 @@ def decide_stamped(shape: Shape, hold: Hold) -> Guess:
     rest = sorted(excess[first:])
     if rest and reached_by_a_tenth(rest) <= tolerated and (found := initial(shape)):
         return found
+    held = _held_bursts(shape, excess, tolerated)
+    if len(held) < PATTERN and shape.together < NEARLY_ALL:
+        return stall(held)
     if _grows(shape, excess):
         return _throttle(shape, excess)
     return by_layers(shape) or timer_by_stamps(shape)
@@ -73,6 +77,16 @@ def _unheld(shape: Shape, hold: Hold, tolerated: Ns) -> Guess:
         because=said + why(f"the sender sent {shape.events} events in {steps} steps"),
         layer="body",
     )
+
+
+def _held_bursts(shape: Shape, excess: list[Ns], tolerated: Ns) -> list[Burst]:
+    """The bursts in which an event was held longer than is tolerated."""
+    found, index = [], 0
+    for burst in shape.full:
+        if max(excess[index : index + burst.events]) > tolerated:
+            found.append(burst)
+        index += burst.events
+    return found
 
 
 def _waits_for_next(shape: Shape) -> bool:

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from promptpath.model.units import NS_PER_MS
 
+PATTERN = 3
+"""Bursts that make a pattern; one or two are a stall (measured: stalls of 80 to 450 ms when other
+work began on the machine)."""
+DISTINCT = 2
+"""A first burst is of another kind than the rest when it has twice the events of any of these."""
 MIN_EVENTS = 8
 """Fewer say nothing about a rhythm; measured: the classifier tuned on 1,610 recorded streams
 refuses shorter ones."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from promptpath.analysis.rules import (
+    buffering,
     idle,
     intermediaries,
     measurement,
@@ -23,6 +24,7 @@ RULES: tuple[Rule, ...] = (
     *transport.RULES,
     *tls.RULES,
     *intermediaries.RULES,
+    *buffering.RULES,
     *idle.RULES,
     *protocol.RULES,
     *stream.RULES,

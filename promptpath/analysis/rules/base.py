@@ -32,6 +32,10 @@ class Rule:
     is_not: str
     """What it is easily taken for."""
     condition: Condition
+    grade: Callable[[Measured], Severity] | None = None
+    """Severity by harm, where it is not the same for all; `severity` is then the worst."""
+    cure: Callable[[Measured], str] | None = None
+    """What to add to the advice for this very trace."""
 
     def judge(self, measured: Measured) -> Finding | None:
         """The finding, where the condition holds."""
@@ -40,10 +44,10 @@ class Rule:
             return None
         return Finding(
             code=self.code,
-            severity=self.severity,
+            severity=self.grade(measured) if self.grade else self.severity,
             title=self.title,
             because=because,
-            advice=self.advice,
+            advice=f"{self.advice} {self.cure(measured)}" if self.cure else self.advice,
         )
 
 

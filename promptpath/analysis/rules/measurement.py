@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
+from promptpath.analysis.buffering.judgement import Answer
 from promptpath.analysis.cadence import MIN_GAPS
 from promptpath.analysis.rules.base import NO, Because, Rule, because
 from promptpath.analysis.view import Measured
@@ -118,6 +119,12 @@ def _interrupted(measured: Measured) -> Because:
     return because("the run was interrupted; what was measured until then is kept", facts=(LIMIT,))
 
 
+def _read_late(measured: Measured) -> Because:
+    judgement = measured.buffering
+    late = judgement is not None and judgement.answer is Answer.CLIENT_LAG
+    return judgement.because if judgement is not None and late else NO
+
+
 RULES = (
     Rule(
         code="PP901",
@@ -219,5 +226,16 @@ RULES = (
         advice="Run again for the rest.",
         is_not="Not a failure.",
         condition=_interrupted,
+    ),
+    Rule(
+        code="PP910",
+        title="This machine read the stream late",
+        severity=Severity.WARNING,
+        asks="Are gaps of the stream our own doing?",
+        decided="Most events of the bursts came in TCP segments of their own and waited together in"
+        " this machine's socket: the buffering verdict is client-lag. No threshold beside its.",
+        advice="Run on an idle machine, with nothing heavy beside the measurement.",
+        is_not="Not a box: it would have sent them in shared segments.",
+        condition=_read_late,
     ),
 )

@@ -197,6 +197,24 @@ def test_a_queue_that_never_runs_empty_is_not_called_healthy() -> None:
     assert Answer.THROTTLE in found.alternatives
 
 
+def test_one_stall_is_no_pattern() -> None:
+    sent = f.steady(30, gap_ms=30, size=97)
+    flow = f.one_by_one(sent)
+    stalled = [d for d in flow.deliveries if 400 <= d.at_ms < 700]
+    for delivery in stalled:
+        delivery.at_ms = 700
+        delivery.segments = 0
+    found = judged(flow)
+    assert found.answer is Answer.INCONCLUSIVE
+    assert "a stall" in found.because[0].text
+    assert found.because[0].events == (10,)
+
+
+def test_speculative_decoding_of_few_steps_is_no_timer() -> None:
+    found = judged(f.batched([4, 5, 4, 3, 5, 4], step_ms=25, size=97))
+    assert found.answer not in BOX
+
+
 @given(st.floats(0, 18), st.integers(1, 1000), st.floats(8, 120))
 @settings(max_examples=60, deadline=None)
 def test_jitter_within_what_is_tolerated_is_never_a_box(

@@ -97,3 +97,11 @@ def test_stamps_on_some_events_only_are_not_used() -> None:
 def test_stamps_can_be_left_out() -> None:
     evidence = f.evidence_of(f.batched([4] * 40, step_ms=50, size=97), stamps=True)
     assert judge(evidence, use_stamps=False).answer is Answer.PACED_BATCH
+
+
+def test_one_stall_is_no_pattern() -> None:
+    flow = f.one_by_one(f.steady(30, gap_ms=30, size=97))
+    for delivery in flow.deliveries:
+        if 400 <= delivery.at_ms < 700:
+            delivery.at_ms = 700
+    assert judged(flow).answer is Answer.INCONCLUSIVE

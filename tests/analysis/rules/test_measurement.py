@@ -7,6 +7,7 @@ import pytest
 from promptpath.model.enums import Clock, EventKind
 from promptpath.model.plan import Budgets
 from promptpath.model.rows import ClockStep
+from tests.analysis.buffering import flow
 from tests.analysis.build import TraceBuilder, healthy, ns, opened, plan
 from tests.analysis.rules.case import Case, check
 
@@ -73,6 +74,12 @@ CASES = (
         "PP909",
         opened().head(22).text(3).limit("interrupt"),
         opened().head(22).text(3).limit("timeout", ns(5)),
+    ),
+    Case(
+        "PP910",
+        flow.trip_of(flow.read_late(90, flow.varied(200, gap_ms=10, size=97))),
+        flow.trip_of(flow.corked(90, flow.varied(200, gap_ms=10, size=97))),
+        says="in a TCP segment of its own",
     ),
 )
 

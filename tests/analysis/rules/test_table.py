@@ -13,6 +13,7 @@ from promptpath.analysis.rules.base import Rule
 from promptpath.analysis.view import measure
 from tests.analysis.build import PLAN, TraceBuilder, healthy
 from tests.analysis.rules import (
+    test_buffering,
     test_intermediaries,
     test_measurement,
     test_names,
@@ -28,6 +29,7 @@ FAMILIES = (
     test_transport,
     test_tls,
     test_intermediaries,
+    test_buffering,
     test_protocol,
     test_stream,
     test_server,

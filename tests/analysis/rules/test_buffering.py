@@ -1,0 +1,80 @@
+"""PP41x and PP420: each rule with a stream that fires it and one that must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from promptpath.analysis.diagnose import diagnose
+from promptpath.model.enums import Severity
+from promptpath.model.report import Finding
+from tests.analysis.buffering import flow as f
+from tests.analysis.buffering.tls import tls_trip
+from tests.analysis.build import CLEAN_HEADERS, PLAN
+from tests.analysis.rules.case import Case, check
+
+SENT = f.varied(300, gap_ms=10, size=97)
+GZIP = {**CLEAN_HEADERS, "content-encoding": "gzip"}
+FREE = f.one_by_one(SENT)
+
+
+def case(code: str, fires: f.Flow, quiet: f.Flow, says: str = "") -> Case:
+    return Case(code, f.trip_of(fires), f.trip_of(quiet), says=says)
+
+
+def compressed(flow: f.Flow) -> f.Flow:
+    flow.headers = GZIP
+    return flow
+
+
+CASES = (
+    case("PP411", f.whole(SENT), FREE, "300 events came within"),
+    case("PP412", f.held_until(4096, SENT), f.timed(100, SENT), "exactly 4096 bytes"),
+    case("PP413", f.timed(93, f.steady(300, gap_ms=10, size=97)), f.held_until(4096, SENT)),
+    case("PP414", f.batched([4] * 40, step_ms=12, size=97), FREE, "4.0 whole events"),
+    case("PP415", f.one_behind(SENT), FREE),
+    case("PP416", f.start_held(1024, f.steady(50, gap_ms=100, size=40)), FREE, "1040 bytes"),
+    case("PP417", compressed(f.held_until(8192, SENT)), compressed(f.one_by_one(SENT))),
+    Case("PP418", tls_trip(16_384, SENT), tls_trip(None, SENT), says="TLS record"),
+    case("PP419", f.corked(200, SENT), FREE),
+    case("PP420", f.throttled(1638, 200, f.steady(300, gap_ms=20, size=250)), FREE),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rule(case: Case) -> None:
+    check(case)
+
+
+def found(flow: f.Flow, code: str, *, stamps: bool = False) -> Finding:
+    report = diagnose(f.trip_of(flow, stamps=stamps).build(), PLAN)
+    return next(finding for finding in report.findings if finding.code == code)
+
+
+def test_a_long_hold_is_an_error() -> None:
+    assert found(f.held_until(4096, SENT), "PP412").severity is Severity.ERROR
+    assert found(f.whole(SENT), "PP411").severity is Severity.ERROR
+
+
+def test_a_hold_that_nobody_notices_is_a_warning() -> None:
+    sent = f.varied(300, gap_ms=10, size=600)
+    assert found(f.held_until(4096, sent), "PP412").severity is Severity.WARNING
+
+
+def test_what_round_trips_can_do_is_never_an_error() -> None:
+    for period in (40, 400):
+        assert found(f.corked(period, SENT), "PP419").severity is not Severity.ERROR
+
+
+def test_an_exact_fit_of_buffer_and_events_is_no_error_without_stamps() -> None:
+    flow = f.held_until(4096, f.steady(300, gap_ms=40, size=1024))
+    assert found(flow, "PP412").severity is Severity.WARNING
+    assert found(flow, "PP412", stamps=True).severity is Severity.ERROR
+
+
+def test_the_advice_names_the_cure_of_the_product_that_shows_itself() -> None:
+    flow = f.held_until(4096, SENT)
+    flow.headers = {**CLEAN_HEADERS, "server": "nginx/1.22.1"}
+    advice = found(flow, "PP412").advice
+    assert "proxy_buffering off;" in advice
+    assert "verified here with 1.22.1" in advice
+    assert "IIS" not in advice
