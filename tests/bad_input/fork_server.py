@@ -1,8 +1,8 @@
 """Runs of the program without its start: a process that has everything imported forks one for each.
 
 A start costs 0.3 s of CPU, and this folder makes hundreds. Each run is a process of its own, with
-its own arguments, environment, standard streams, signals, memory and exit code, from `entry` on. The
-real start is what tests/cli, test_outputs.py, terminal.py and signals.py go through.
+its own arguments, environment, standard streams, signals, memory and exit code, from entry() on;
+the real start is what tests/cli, test_outputs.py, terminal.py and signals.py go through.
 
 python -m tests.bad_input.fork_server FD     serves on the socket FD until it closes
 """
