@@ -37,7 +37,7 @@ def gguf_vocabulary(metadata: Mapping[str, object]) -> Vocabulary:
             for text, kind in zip(texts, kinds, strict=True)
         ),
         merged=merge_results(_texts(metadata, "merges")),
-        specials={text: at for at, text in enumerate(texts) if special[at]},
+        specials={text: at for at, text in enumerate(texts) if special[at] and text},
         pattern=pattern,
         bos_id=_id(metadata, "bos_token_id", len(texts)),
         eos_id=_id(metadata, "eos_token_id", len(texts)),

@@ -65,10 +65,13 @@ def _read(file: Path) -> dict[str, Any]:
 def _added(tokenizer: Mapping[str, Any]) -> dict[str, int]:
     """The added tokens, special or not: none of them is ever made from a user's text."""
     added: dict[str, int] = {}
-    for token in tokenizer.get("added_tokens") or []:
+    tokens = tokenizer.get("added_tokens", [])
+    if not isinstance(tokens, list):
+        raise VocabularyError("tokenizer.json: added_tokens is not a list")
+    for token in tokens:
         at = token.get("id") if isinstance(token, dict) else None
         name = token.get("content") if isinstance(token, dict) else None
-        if type(at) is not int or not 0 <= at < MOST_TOKENS or not isinstance(name, str):
+        if type(at) is not int or not 0 <= at < MOST_TOKENS or not (isinstance(name, str) and name):
             raise VocabularyError("tokenizer.json: an added token has no id or content")
         added[name] = at
     return added

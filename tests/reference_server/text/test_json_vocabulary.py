@@ -78,6 +78,8 @@ _CUT = {"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Isolated"}
         ({"model": {"type": "BPE", "vocab": {"a": "0"}, "merges": []}}, "in range"),
         ({"added_tokens": [{"id": -1, "content": "x"}]}, "added token"),
         ({"added_tokens": [5]}, "added token"),
+        ({"added_tokens": [{"id": 1, "content": ""}]}, "added token"),
+        ({"added_tokens": True}, "not a list"),
         ({"normalizer": {"type": "Lowercase"}}, "normalizer"),
         ({"pre_tokenizer": None}, "pre_tokenizer"),
         ({"pre_tokenizer": {"type": "Metaspace"}}, "pre_tokenizer"),
