@@ -54,7 +54,10 @@ def running(path: Path) -> Iterator[Running]:
 
 def ask(running: Running, **more: Any) -> httpx.Response:
     """A chat request that stops after 8 tokens."""
-    body = {"model": "tiny-random", "messages": [{"role": "user", "content": QUESTION}]}
+    body: dict[str, Any] = {
+        "model": "tiny-random",
+        "messages": [{"role": "user", "content": QUESTION}],
+    }
     with httpx.Client(base_url=running.url, trust_env=False, timeout=30) as client:
         return client.post(
             "/v1/chat/completions", json={**body, "max_tokens": 8, **more}, headers=TIMED
@@ -109,7 +112,10 @@ def test_a_stream_gives_the_same_text_with_step_and_batch_in_each_event(running:
 
 
 def test_the_anthropic_surface_answers_from_the_same_model(running: Running) -> None:
-    body = {"model": "tiny-random", "messages": [{"role": "user", "content": QUESTION}]}
+    body: dict[str, Any] = {
+        "model": "tiny-random",
+        "messages": [{"role": "user", "content": QUESTION}],
+    }
     with httpx.Client(base_url=running.url, trust_env=False, timeout=30) as client:
         got = client.post("/v1/messages", json={**body, "max_tokens": 8}).json()
     assert got["content"][0]["text"] == ask(running).json()["choices"][0]["message"]["content"]
@@ -175,7 +181,10 @@ def test_when_the_engine_dies_the_stream_says_so_then_503_then_it_is_back(path: 
         server("--model", str(path), *OPTIONS) as running,
         httpx.Client(base_url=running.url, trust_env=False, timeout=30) as client,
     ):
-        body = {"model": "tiny-random", "messages": [{"role": "user", "content": QUESTION}]}
+        body: dict[str, Any] = {
+            "model": "tiny-random",
+            "messages": [{"role": "user", "content": QUESTION}],
+        }
         body |= {"max_tokens": 400, "stream": True, "logit_bias": None}
         with client.stream("POST", "/v1/chat/completions", json=body) as stream:
             lines = stream.iter_lines()
@@ -200,7 +209,10 @@ def test_sigterm_lets_a_running_answer_end_and_leaves_no_process(path: Path) -> 
         httpx.Client(base_url=running.url, trust_env=False, timeout=30) as client,
     ):
         worker = worker_of(running)
-        body = {"model": "tiny-random", "messages": [{"role": "user", "content": QUESTION}]}
+        body: dict[str, Any] = {
+            "model": "tiny-random",
+            "messages": [{"role": "user", "content": QUESTION}],
+        }
         body |= {"max_tokens": 60, "stream": True}
         with client.stream("POST", "/v1/chat/completions", json=body) as stream:
             lines = stream.iter_lines()
