@@ -176,6 +176,9 @@ class ResultOptions:
         bool, Option("--keep-content", help="Keep prompt and answer text in the results.")
     ] = False
     no_color: Annotated[bool, Option("--no-color", help="Plain text, no live view.")] = False
+    explain: Annotated[
+        bool, Option("--explain", help="Say in a sentence what each hop is and what drives it.")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,14 +18,17 @@ PLAIN_WIDTH = 80
 """Columns of plain text: what a ticket, a mail and an old terminal show without wrapping."""
 
 
-def show(document: Document, *, as_json: bool, no_color: bool) -> None:
-    """Print the document. Raises BrokenPipeError when nobody reads."""
+def show(document: Document, *, as_json: bool, no_color: bool, explain: bool = False) -> None:
+    """Print the document; `explain` adds a sentence for each hop to the text.
+
+    Raises BrokenPipeError when nobody reads.
+    """
     if as_json:
         write_bytes(jsonfile.write(document))
         return
     color = wants_color(sys.stdout, no_color=no_color)
     width = terminal_width() if sys.stdout.isatty() else PLAIN_WIDTH
-    write_text(render(document, width=width, color=color))
+    write_text(render(document, width=width, color=color, explain=explain))
 
 
 def wants_color(stream: TextIO, *, no_color: bool, environ: Mapping[str, str] = os.environ) -> bool:

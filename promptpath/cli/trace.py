@@ -76,7 +76,12 @@ def _finish(
             output.write(document)
         except UsageError as error:  # the disk is full, say: the other places still get theirs
             unwritten = error
-    show(document, as_json=options.json, no_color=options.no_color)
+    show(
+        document,
+        as_json=options.json,
+        no_color=options.no_color,
+        explain=options.explain,
+    )
     if unwritten is not None:
         raise unwritten
     return ExitCode(document.summary.exit_code)

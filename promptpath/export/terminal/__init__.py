@@ -12,6 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from promptpath.analysis.summary import run_kind
+from promptpath.export.terminal.lesson import lesson
 from promptpath.export.terminal.sections import (
     cadence_lines,
     findings,
@@ -32,14 +33,19 @@ MIN_WIDTH = 60
 """Columns below which a table of times cannot be read; narrower terminals scroll or wrap."""
 
 
-def render(document: Document, *, width: int = 80, color: bool = False) -> str:
+def render(
+    document: Document, *, width: int = 80, color: bool = False, explain: bool = False
+) -> str:
     """The document as text `width` columns wide; without `color` plain ASCII but for far-side text.
 
-    One run is shown whole. Of several, the last of each kind (cold, warm) is shown and the medians
-    of all stand in a table.
+    `explain` adds a sentence for each hop: what it is and what drives it. One run is shown whole.
+    Of several, the last of each kind (cold, warm) is shown and the medians of all stand in a table.
     """
     glyphs = UNICODE if color else ASCII
-    return _to_text(Group(*_parts(document, glyphs, max(width, MIN_WIDTH))), width, color)
+    parts = list(_parts(document, glyphs, max(width, MIN_WIDTH)))
+    if explain and document.runs:
+        parts += [Text(), *lesson(document.runs[0].report)]
+    return _to_text(Group(*parts), width, color)
 
 
 def render_lines(lines: list[Text | str], *, width: int = 80, color: bool = False) -> str:
