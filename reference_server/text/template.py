@@ -90,9 +90,7 @@ def _refuse(message: str) -> NoReturn:
 
 def _unused_character(messages: Sequence[Message]) -> str:
     """A private-use character that no message contains."""
-    used = {
-        character for message in messages for character in message.text if character >= "\ue000"
-    }
+    used: set[str] = set().union(*(message.text for message in messages))
     for code in _PRIVATE_USE:
         if chr(code) not in used:
             return chr(code)
