@@ -6,6 +6,8 @@ import contextlib
 import json
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from tests.bad_input.fork_server import Running
 from tests.bad_input.signals import END, TEXT, run_unchecked, when
 from tests.bad_input.test_names_and_sockets import black_hole
 from tests.bad_input.tool import CHAT, Run, hold_without_reading, openai_events, run, trace
+from tests.cli.running import environment
 from tests.peers.scripted import HOLD, ReadRequest, ScriptedOrigin, chunk, head, sse_stream
 
 
@@ -167,3 +170,20 @@ def test_a_second_interrupt_ends_at_once_and_leaves_the_journal_or_the_document(
     again = run(kept, "explain", str(document if written else journal))
     assert again.code in (0, 1, 130)
     assert "3 events" in again.out
+
+
+def test_while_the_program_is_being_loaded(tmp_path: Path) -> None:
+    slow = 'import time\nprint("loading", flush=True)\ntime.sleep(20)\n'
+    (tmp_path / "typer.py").write_text(slow)
+    with subprocess.Popen(
+        [sys.executable, "-m", "promptpath", "trace"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(PYTHONPATH=str(tmp_path)),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"loading\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+    assert process.returncode == -signal.SIGINT, "which a shell reports as 130"
+    assert errors == b""
