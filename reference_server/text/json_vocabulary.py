@@ -39,15 +39,16 @@ def json_vocabulary(
     if not isinstance(ids, dict) or not isinstance(merges, list):
         raise VocabularyError("tokenizer.json: model.vocab or model.merges is missing")
     specials = _added(tokenizer)
+    first = _first(tokenizer.get("post_processor"))
     return Vocabulary(
         tokens=_tokens(ids, specials),
         merged=merge_results(merges),
         specials=specials,
         pattern=_pattern(tokenizer.get("pre_tokenizer")),
         nfc=_nfc(tokenizer.get("normalizer")),
-        bos_id=specials.get(_name(config, "bos_token")),
+        bos_id=specials.get(first or _name(config, "bos_token")),
         eos_id=specials.get(_name(config, "eos_token")),
-        begins_with_bos=config.get("add_bos_token") is True,
+        begins_with_bos=bool(first) or config.get("add_bos_token") is True,
         template=template,
     )
 
@@ -112,6 +113,19 @@ def _step(step: Any) -> tuple[str, object]:
         case {"type": "Split", "pattern": {"Regex": str(regex)}, "behavior": "Isolated", **rest}:
             return ("Split", regex) if not rest.get("invert") else ("", None)
     return "", None
+
+
+def _first(post: Any) -> str:
+    """The special token that a post-processor puts before every text (Llama 3's); empty: none."""
+    steps = post.get("processors") if isinstance(post, dict) else None
+    for step in steps if isinstance(steps, list) else [post]:
+        match step:
+            case {
+                "type": "TemplateProcessing",
+                "single": [{"SpecialToken": {"id": str(name)}}, *_],
+            }:
+                return name
+    return ""
 
 
 def _nfc(normalizer: Any) -> bool:

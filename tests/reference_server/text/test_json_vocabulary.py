@@ -30,6 +30,17 @@ def test_a_folder_says_the_same_as_a_gguf_file(tmp_path: Path) -> None:
     assert ours.encode(text) == [last - at for at in other.encode(text)]
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_begin_token_may_stand_in_the_post_processor(wrapped: bool) -> None:
+    first = {"SpecialToken": {"id": "<|im_start|>", "type_id": 0}}
+    step = {"type": "TemplateProcessing", "single": [first, {"Sequence": {"id": "A"}}]}
+    level = {"type": "ByteLevel", "trim_offsets": False}
+    post = {"type": "Sequence", "processors": [level, step]} if wrapped else step
+    read = json_vocabulary(tokenizer_json(post_processor=post), {})
+    assert read.begins_with_bos and read.name(read.bos_id) == "<|im_start|>"
+    assert not json_vocabulary(tokenizer_json(post_processor=level), {}).begins_with_bos
+
+
 def test_merges_may_be_pairs() -> None:
     document = tokenizer_json()
     document["model"]["merges"] = [merge.split(" ") for merge in document["model"]["merges"]]
