@@ -109,8 +109,12 @@ class ReferenceApp:
         about = await self._service.engine.start()
         return about if self._api else "no engine, test streams only"
 
+    async def end_answers(self) -> None:
+        """Stop every generation: each stream ends with an error event that says so."""
+        await self._service.engine.close()
+
     async def close(self) -> None:
-        """Stop every generation."""
+        """Stop every generation, let go of files and connections."""
         await self._service.engine.close()
         await self._service.gateway.close()
         if self._service.conversations is not None:

@@ -72,7 +72,7 @@ async def _serve(options: Options, tls: ssl.SSLContext | None, ca: Path | None) 
     stop = _stop_future(options)
     _announce(options, app.model, about, listener.port, ca)
     grace_s = await stop
-    await listener.stop(grace_s)
+    await listener.stop(grace_s, last_call=app.end_answers)
     await app.close()
 
 

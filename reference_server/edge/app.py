@@ -59,6 +59,11 @@ class EdgeApp:
         self._checking = asyncio.get_running_loop().create_task(self._check_for_ever())
         return f"{len(self.balancer.backends)} behind the edge"
 
+    async def end_answers(self) -> None:
+        """Stop the replicas, which end their streams with an error event that says so."""
+        if self._replicas is not None:
+            await self._replicas.stop()
+
     async def close(self) -> None:
         """Stop checking, close connections, stop the replicas."""
         if self._checking is not None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
 
 from reference_server.asgi import App
 from reference_server.clock import Now, monotonic_ns
 from reference_server.listen.connection import Connection
 from reference_server.settings import ListenSettings
+
+_LAST_CALL_S = 1.0
+"""For the end of an answer to be written to a client that reads. A choice."""
 
 
 class Listener:
@@ -49,22 +53,38 @@ class Listener:
             ssl=self._tls,
         )
 
-    async def stop(self, grace_s: float | None = None) -> None:
-        """Accept nothing more, let answers end for `grace_s` seconds, then break the rest off."""
+    async def stop(
+        self,
+        grace_s: float | None = None,
+        last_call: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Accept nothing more, let answers end for `grace_s` seconds, then break the rest off.
+
+        `last_call` comes between: it makes the answers that still run say that they end.
+        """
         if self._server is None:
             return
         self._server.close()
         for connection in list(self._connections):
             connection.shutdown()
-        try:
-            async with asyncio.timeout(self._settings.grace_s if grace_s is None else grace_s):
-                await self._all_closed.wait()
-        except TimeoutError:
+        whole = await self._closed_within(self._settings.grace_s if grace_s is None else grace_s)
+        if not whole and last_call is not None:
+            await last_call()
+            whole = await self._closed_within(_LAST_CALL_S)
+        if not whole:
             for connection in list(self._connections):
                 connection.cancel()
             # One round for the cancelled tasks and for connection_lost.
             await asyncio.sleep(0)
         await asyncio.sleep(0)
+
+    async def _closed_within(self, limit_s: float) -> bool:
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._all_closed.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def _accept(self) -> Connection:
         return Connection(self._app, self._settings, self._now, self._opened, self._closed)

@@ -177,3 +177,25 @@ def test_a_port_in_use_is_named() -> None:
             [*COMMAND, "--port", port], capture_output=True, text=True, timeout=10
         )
     assert done.returncode == 1 and f"port {port}" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--edge",)])
+def test_a_stream_that_outlasts_the_grace_is_told_and_ends_cleanly(
+    options: tuple[str, ...],
+) -> None:
+    slow = ("--engine", "paced", "--base-ms", "1", "--itl-ms", "50", "--grace-s", "0.2")
+    # HTTP/1.1: httpx gives an HTTP/2 stream up at the GOAWAY, although it is still answered.
+    with (
+        server("--clear-text", *slow, *options) as running,
+        httpx.Client(trust_env=False) as client,
+    ):
+        url, body = running.url + "/v1/chat/completions", chat(max_tokens=10_000)
+        with client.stream("POST", url, json=body) as answer:
+            lines = answer.iter_lines()
+            while "content" not in next(lines):
+                pass
+            running.process.send_signal(signal.SIGTERM)
+            rest = [line for line in lines if line]
+    assert json.loads(rest[-2].removeprefix("data: "))["error"]["code"] == "engine_stopped"
+    assert rest[-1] == "data: [DONE]"
