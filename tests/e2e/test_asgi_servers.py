@@ -11,8 +11,9 @@ from tests.peers.asgi import hypercorn, uvicorn
 from tests.peers.certs import Certificates
 
 
-@pytest.mark.parametrize("path", [CHAT, MESSAGES])
-@pytest.mark.parametrize(("http", "version"), [("auto", "2"), ("1.1", "1.1")])
+@pytest.mark.parametrize(
+    ("http", "version", "path"), [("auto", "2", CHAT), ("1.1", "1.1", MESSAGES)]
+)
 def test_hypercorn_over_tls(
     http: str,
     version: str,

@@ -138,7 +138,7 @@ def test_socks5_for_plain_http_is_a_tunnel_too(clear: Server) -> None:
     assert found.fact("proxy")["mode"] == "tunnel"
 
 
-@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "ALL_PROXY"])
 def test_the_environment_names_the_proxy(
     variable: str, secure: Server, trust: tuple[str, str]
 ) -> None:

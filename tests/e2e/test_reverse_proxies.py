@@ -21,8 +21,7 @@ HOLD_ANYWAY = "proxy_ignore_headers X-Accel-Buffering;"
 test sees nginx as it is for servers that do not send it."""
 
 
-@pytest.mark.parametrize("path", [CHAT, MESSAGES])
-@pytest.mark.parametrize("http", ["auto", "1.1"])
+@pytest.mark.parametrize(("http", "path"), [("auto", CHAT), ("1.1", MESSAGES)])
 def test_nginx_that_streams(
     http: str,
     path: str,

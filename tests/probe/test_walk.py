@@ -210,11 +210,14 @@ def test_a_redirect_to_a_name_sends_that_name_in_the_handshake(certs: Certificat
     assert facts(trace, "http.status") == [307, 200] and seen == ["localhost"]
 
 
-def test_the_redirect_of_a_prompt_may_become_a_get_without_a_body() -> None:
-    steps: list[Step] = [ReadRequest(), response(303, b"", "text/plain", ("location", "/done"))]
+@pytest.mark.parametrize(
+    ("status", "method"), [(301, "GET"), (302, "GET"), (303, "GET"), (307, "POST"), (308, "POST")]
+)
+def test_the_redirect_of_a_prompt_may_become_a_get_without_a_body(status: int, method: str) -> None:
+    steps: list[Step] = [ReadRequest(), response(status, b"", "text/plain", ("location", "/done"))]
     page = response(200, json.dumps({"ok": True}).encode(), "application/json")
     with ScriptedOrigin([*steps, ReadRequest(), page]) as origin:
         (trace,) = traces(plan_for(origin.url(CHAT)))
-    assert origin.requests[1].startswith(b"GET /done HTTP/1.1\r\n")
-    assert b'"model"' not in origin.requests[1]
-    assert [value["method"] for value in facts(trace, "http.request")] == ["POST", "GET"]
+    assert origin.requests[1].startswith(f"{method} /done HTTP/1.1\r\n".encode())
+    assert (b'"model"' in origin.requests[1]) is (method == "POST")
+    assert [value["method"] for value in facts(trace, "http.request")] == ["POST", method]
