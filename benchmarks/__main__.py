@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALL = ("framer", "startup", "oneshot", "accuracy", "curl_phases", "memory", "scheduler")
+ALL = ("framer", "startup", "oneshot", "accuracy", "curl_phases", "memory", "scheduler", "gateway")
 
 
 def main(names: list[str]) -> int:
