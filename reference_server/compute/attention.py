@@ -23,8 +23,8 @@ class Attention(Protocol):
     def begin(self, items: tuple[StepItem, ...]) -> None:
         """Prepare for a step whose tokens lie one item after the other."""
 
-    def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
-        """Keep the step's keys and values, `(tokens, kv heads, head dim)`."""
+    def write(self, layer: int, pairs: Tensor) -> None:
+        """Keep the step's keys and values, `(tokens, 2 x kv heads, head dim)`."""
 
     def attend(self, layer: int, queries: Tensor) -> Tensor:
         """`(tokens, kv heads, group, head dim)` to the same shape."""
@@ -83,9 +83,9 @@ class GatherAttention:
             first += len(item.token_ids)
         self._add_singles(first, singles)
 
-    def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
+    def write(self, layer: int, pairs: Tensor) -> None:
         """See `Attention`."""
-        self._pool.write(layer, self._slots, keys, values)
+        self._pool.write(layer, self._slots, pairs)
 
     def attend(self, layer: int, queries: Tensor) -> Tensor:
         """See `Attention`."""
@@ -126,7 +126,7 @@ class GatherAttention:
         mask = None
         if min(lengths) != longest:
             seen = torch.arange(longest) < torch.tensor(lengths)[:, None]
-            mask = torch.zeros(seen.shape, dtype=self._pool.keys.dtype)
+            mask = torch.zeros(seen.shape, dtype=self._pool.dtype)
             mask = mask.masked_fill_(~seen, -torch.inf)[:, None, None]
         flat = torch.tensor(blocks).flatten()
         self._parts.append(_Part(first, len(singles), 1, longest, flat, mask))
@@ -140,6 +140,6 @@ class GatherAttention:
         mask = None
         if item.position:
             rows = torch.arange(item.position, length)[:, None]
-            mask = torch.zeros(tokens, length, dtype=self._pool.keys.dtype)
+            mask = torch.zeros(tokens, length, dtype=self._pool.dtype)
             mask = mask.masked_fill_(torch.arange(length) > rows, -torch.inf)
         return _Part(first, 1, tokens, length, torch.tensor(blocks_of(item)), mask)

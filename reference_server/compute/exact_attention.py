@@ -31,9 +31,9 @@ class ExactAttention:
         self._items = items
         self._slots = slots_of(items)
 
-    def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
+    def write(self, layer: int, pairs: Tensor) -> None:
         """See `Attention`."""
-        self._pool.write(layer, self._slots, keys, values)
+        self._pool.write(layer, self._slots, pairs)
 
     def attend(self, layer: int, queries: Tensor) -> Tensor:
         """See `Attention`."""

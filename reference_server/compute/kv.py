@@ -10,36 +10,35 @@ from reference_server.engine.plan import BLOCK_TOKENS
 
 
 class KvPool:
-    """Keys and values, each `[layers, blocks, 16, kv heads, head dim]`.
+    """`[layers, blocks, 16, 2 x kv heads, head dim]`: a token's keys, then its values, so that both
+    are written and gathered in one call.
 
     Memory is taken from the system when a block is first written, not before.
     """
 
     def __init__(self, config: ModelConfig, blocks: int, dtype: torch.dtype) -> None:
         """Raises MemoryError when the system does not give so much."""
-        shape = (config.layers, blocks, BLOCK_TOKENS, config.kv_heads, config.head_dim)
+        shape = (config.layers, blocks, BLOCK_TOKENS, 2 * config.kv_heads, config.head_dim)
         try:
-            self.keys = torch.zeros(shape, dtype=dtype)
-            self.values = torch.zeros(shape, dtype=dtype)
+            self._cells = torch.zeros(shape, dtype=dtype)
         except RuntimeError as error:
             raise MemoryError(f"no memory for {blocks} KV blocks") from error
         self.blocks = blocks
-        flat = (config.layers, blocks * BLOCK_TOKENS, config.kv_heads, config.head_dim)
-        self._flat_keys = self.keys.view(flat).unbind()
-        self._flat_values = self.values.view(flat).unbind()
+        self.dtype = dtype
+        self._kv_heads = config.kv_heads
+        self._layers = self._cells.unbind()
+        self._slots = self._cells.flatten(1, 2).unbind()
 
     @property
     def bytes_per_token(self) -> int:
         """Bytes that one token takes in all layers."""
-        return 2 * self.keys[:, 0, 0].numel() * self.keys.element_size()
+        return self._cells[:, 0, 0].numel() * self._cells.element_size()
 
-    def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Put keys and values `(tokens, kv heads, head dim)` into slots (block * 16 + place)."""
-        self._flat_keys[layer].index_copy_(0, slots, keys)
-        self._flat_values[layer].index_copy_(0, slots, values)
+    def write(self, layer: int, slots: Tensor, pairs: Tensor) -> None:
+        """Put `(tokens, 2 x kv heads, head dim)` into slots, block * 16 + place."""
+        self._slots[layer].index_copy_(0, slots, pairs)
 
     def gather(self, layer: int, blocks: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of the blocks, one after the other: `(tokens, kv heads, head dim)`."""
-        keys = self.keys[layer].index_select(0, blocks)
-        values = self.values[layer].index_select(0, blocks)
-        return keys.flatten(0, 1), values.flatten(0, 1)
+        pairs = self._layers[layer].index_select(0, blocks).flatten(0, 1)
+        return pairs[:, : self._kv_heads], pairs[:, self._kv_heads :]

@@ -21,7 +21,7 @@ from reference_server.compute.linear import (
     join,
     plain_linear,
 )
-from reference_server.compute.rope import rotate, rotations
+from reference_server.compute.rope import rotate_, rotations
 
 Mode = Literal["fast", "fp32", "exact"]
 """fast: bfloat16 and four bits; fp32: float32 with torch's own kernels; exact: float32 in which a
@@ -73,9 +73,9 @@ class Llama:
         for number, layer in enumerate(self._layers):
             heads = layer.qkv(self._normal(stream, layer.attention_norm))
             heads = heads.view(-1, rotated + config.kv_heads, config.head_dim)
-            turned = rotate(heads[:, :rotated], turns)
-            attention.write(number, turned[:, config.heads :], heads[:, rotated:])
-            asked = turned[:, : config.heads].view(
+            rotate_(heads[:, :rotated], turns)
+            attention.write(number, heads[:, config.heads :])
+            asked = heads[:, : config.heads].view(
                 -1, config.kv_heads, config.group, config.head_dim
             )
             answer = attention.attend(number, asked).reshape(-1, queries)

@@ -28,7 +28,7 @@ def _stretched(speed: Tensor, scaling: RopeScaling) -> Tensor:
     return speed * smooth + speed / scaling.factor * (1 - smooth)
 
 
-def rotate(heads: Tensor, turns: Tensor) -> Tensor:
-    """Turn `(tokens, heads, head_dim)` by `turns`, `(tokens, 1, head_dim / 2)`; the type stays."""
+def rotate_(heads: Tensor, turns: Tensor) -> None:
+    """Turn `(tokens, heads, head_dim)` in place by `turns`, `(tokens, 1, head_dim / 2)`."""
     pairs = torch.view_as_complex(heads.float().view(*heads.shape[:-1], -1, 2))
-    return torch.view_as_real(pairs * turns).flatten(-2).to(heads.dtype)
+    heads.copy_(torch.view_as_real(pairs * turns).flatten(-2))

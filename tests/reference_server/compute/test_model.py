@@ -13,7 +13,7 @@ import torch
 from reference_server.compute.checkpoint import open_checkpoint
 from reference_server.compute.config import ModelConfig, RopeScaling
 from reference_server.compute.model import Llama, Mode
-from reference_server.compute.rope import rotate, rotations
+from reference_server.compute.rope import rotate_, rotations
 from reference_server.compute.runner import make_runner
 from reference_server.engine.plan import SamplingParams, StepItem, StepPlan
 from tests.reference_server.compute.reference import reference_logits
@@ -78,7 +78,9 @@ def config(**more: object) -> ModelConfig:
 
 def test_a_rotation_turns_each_pair_by_position_times_its_speed() -> None:
     turns = rotations(config())
-    turned = rotate(torch.tensor([1.0, 0.0] * 4).view(1, 1, 8), turns[3:4])[0, 0]
+    heads = torch.tensor([1.0, 0.0] * 4).view(1, 1, 8)
+    rotate_(heads, turns[3:4])
+    turned = heads[0, 0]
     for pair in range(4):
         angle = 3 * 100.0 ** (-2 * pair / 8)
         wanted = (math.cos(angle), math.sin(angle))
