@@ -171,7 +171,8 @@ def _tokenize(
             return service.text.plain(request.plain, limit), None
         if conversation is None:
             return service.text.chat(request.messages, limit), None
-        room = max(1, limit - max_tokens)
+        # Half of the context at most is kept free: a large `max_tokens` is a bound, not a wish.
+        room = limit - min(max_tokens, limit // 2)
         said = assemble(service.text, conversation.history, request.messages, room)
         return said.prompt, said
     except PromptTooLong:

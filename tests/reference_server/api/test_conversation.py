@@ -77,6 +77,20 @@ async def test_the_history_is_trimmed_to_the_context_and_that_is_said(tmp_path: 
 
 
 @in_loop
+async def test_a_large_limit_of_tokens_leaves_half_the_context_to_the_history(
+    tmp_path: Path,
+) -> None:
+    service = ServiceSettings(context_tokens=60)
+    app = create_app(settings(tmp_path / "file", service=service))
+    for _ in range(2):
+        await say(app, max_tokens=2)
+    answer = await say(app, max_tokens=100_000, stream=False)
+    # 30 of 60 tokens: one exchange of 12, the line ends, and the new question.
+    assert answer.headers["x-promptpath-conversation"] == "history=2, dropped=2"
+    await app.close()
+
+
+@in_loop
 async def test_one_key_cannot_read_the_conversation_of_another(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     app_settings = settings(tmp_path / "file", gateway=GatewaySettings(keys=str(keys)))
