@@ -44,7 +44,7 @@ class Cure:
     def text(self) -> str:
         """In one line, with how far it is known to help."""
         known = f"verified here with {self.verified}" if self.verified else "not verified here"
-        return f"{self.product}: {'  '.join(self.lines)} ({known})"
+        return f"{self.product}: {' '.join(self.lines)} ({known})"
 
 
 @cache

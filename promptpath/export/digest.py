@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from promptpath.analysis.buffering.verdict import QUESTION as BUFFERING
 from promptpath.analysis.facts import Facts
 from promptpath.model.names import (
     FAILURE,
@@ -34,7 +35,7 @@ from promptpath.model.redact import printable
 from promptpath.model.report import Report
 from promptpath.model.rows import Json
 from promptpath.model.trace import Trace
-from promptpath.model.units import NS_PER_S
+from promptpath.model.units import NS_PER_S, format_ms
 
 _IATA = r"([A-Z]{3})"
 _POP_HEADERS: tuple[tuple[str, str], ...] = (
@@ -166,6 +167,27 @@ def instrument(report: Report) -> str:
     words = f"{report.instrument.clock.value} clock"
     ratio = report.instrument.exact_ratio
     return words if ratio is None else f"{words}, {100 * ratio:.3g}% of events certified exact"
+
+
+def buffering(report: Report) -> str | None:
+    """What happened to the stream on its way, in one line; None where there was none."""
+    verdict = next((v for v in report.verdicts if v.question == BUFFERING), None)
+    if verdict is None:
+        return None
+    estimate = verdict.estimate
+    hold_ms, error_ms = estimate.get("hold_p90_ms"), estimate.get("hold_error_ms")
+    words = verdict.answer
+    if estimate.get("size_bytes"):
+        words += f", {estimate['size_bytes']} bytes"
+    if estimate.get("period_ms"):
+        words += f", every {format_ms(estimate['period_ms'])}"
+    if hold_ms is None or error_ms is None:
+        reasons = "; ".join(reason.text for reason in verdict.because[:1])
+        return printable(f"{words}: {reasons}")
+    how = "sender's stamps" if estimate.get("hold_source") == "server-stamps" else "estimate"
+    return printable(
+        f"{words}: a tenth held {format_ms(hold_ms)} or longer ({how}, +-{format_ms(error_ms)})"
+    )
 
 
 def failure(trace: Trace) -> list[str]:

@@ -137,6 +137,10 @@ def _cadence(report: Report) -> Iterator[str]:
         f"Stream: {tokens}{cadence.events} events{rate}; gaps p50 {format_ms(gaps.p50)}, "
         f"p99 {format_ms(gaps.p99)}, max {format_ms(gaps.max)}."
     )
+    held = digest.buffering(report)
+    if held is not None:
+        yield ""
+        yield f"On its way: {escape(held)}."
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 
-from promptpath.model.units import Ns
+from promptpath.model.units import NS_PER_S, Ns
 
 MISSING = -1
 """Marks "not known" inside a column; it never leaves analysis."""
@@ -37,8 +37,12 @@ class Events:
 
     @property
     def stamped(self) -> bool:
-        """Whether the sender stamped every event."""
-        return len(self.server_ns) > 0 and MISSING not in self.server_ns
+        """Whether the sender stamped every event, by a clock that knows more than whole seconds (as
+        OpenAI's `created` does not): such stamps tell nothing of a hold."""
+        stamps = self.server_ns
+        if not len(stamps) or MISSING in stamps:
+            return False
+        return any(stamp % NS_PER_S for stamp in stamps)
 
 
 @dataclass(slots=True, kw_only=True)

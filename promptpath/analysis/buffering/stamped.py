@@ -16,7 +16,13 @@ from promptpath.analysis.buffering.judgement import Answer, Guess, why
 from promptpath.analysis.buffering.layers import by_layers
 from promptpath.analysis.buffering.passive import initial, stall, whole_body
 from promptpath.analysis.buffering.shape import Shape
-from promptpath.analysis.buffering.thresholds import COLLECTED, MOST, NEARLY_ALL, PATTERN
+from promptpath.analysis.buffering.thresholds import (
+    COLLECTED,
+    FEW_FULL,
+    MOST,
+    NEARLY_ALL,
+    PATTERN,
+)
 from promptpath.analysis.stats import median
 from promptpath.model.units import NS_PER_MS, Ns, format_duration
 
@@ -52,6 +58,8 @@ def decide_stamped(shape: Shape, hold: Hold) -> Guess:
     held = _held_bursts(shape, excess, tolerated)
     if len(held) < PATTERN and shape.together < NEARLY_ALL:
         return stall(held)
+    if (steps := _steps(shape, excess)) is not None:
+        return _once_later(shape, steps)
     if _grows(shape, excess):
         return _throttle(shape, excess)
     return by_layers(shape) or timer_by_stamps(shape)
@@ -76,6 +84,33 @@ def _unheld(shape: Shape, hold: Hold, tolerated: Ns) -> Guess:
         answer=Answer.SERVER_BATCH,
         because=said + why(f"the sender sent {shape.events} events in {steps} steps"),
         layer="body",
+    )
+
+
+def _steps(shape: Shape, excess: list[Ns]) -> list[int] | None:
+    """Of a stream of single events: where the delay rose by half of all it has, if that happened
+    too seldom for a pattern and lasts. A throttle's delay grows with each event."""
+    rises = [
+        index
+        for index in range(1, len(excess))
+        if excess[index] - excess[index - 1] >= max(excess) * MOST
+    ]
+    few = 0 < len(rises) < PATTERN and shape.together < FEW_FULL
+    stays = _ends(excess)[1] >= max(excess) * MOST
+    return rises if few and stays else None
+
+
+def _once_later(shape: Shape, steps: list[int]) -> Guess:
+    numbers = tuple(shape.evidence.events.number[index] for index in steps)
+    return Guess(
+        answer=Answer.INCONCLUSIVE,
+        because=why(
+            f"by the sender's stamps the delay rose {len(steps)} times only, at once, and stayed:"
+            " the way became longer, or somebody paused and did not catch up",
+            numbers,
+        ),
+        alternatives=(Answer.STREAMING, Answer.THROTTLE),
+        next_test="ask again",
     )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from promptpath.analysis.buffering.judgement import BOX, Answer, Judgement
 from promptpath.model.names import HTTP_HEADERS
+from promptpath.model.redact import printable
 from promptpath.model.report import Evidence as Reason
 from promptpath.model.report import Verdict
 from promptpath.model.rows import Json
@@ -61,6 +64,20 @@ def _afterwards(judgement: Judgement) -> list[Reason]:
     if judgement.next_test is not None:
         said.append(Reason(text=f"next test: {judgement.next_test}"))
     return said
+
+
+_TELLING = ("via", "age", "x-cache", "server", "content-encoding", "content-length")
+"""Headers that boxes add or change. Hints only: half of the proxies measured leave none."""
+_SHOWN_CHARS = 60
+
+
+def header_hint(headers: Mapping[str, str]) -> tuple[Reason, ...]:
+    """The headers that may tell which box it is; empty when there are none."""
+    found = [f"{name}: {headers[name][:_SHOWN_CHARS]}" for name in _TELLING if name in headers]
+    if not found:
+        return ()
+    text = printable("headers that boxes add or change: " + "; ".join(found))
+    return (Reason(text=text, facts=(HTTP_HEADERS,)),)
 
 
 def hold_reason(judgement: Judgement) -> Reason:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from promptpath.analysis.buffering.judgement import Answer
-from promptpath.analysis.buffering.verdict import harms, hold_reason, proven
+from promptpath.analysis.buffering.verdict import harms, header_hint, hold_reason, proven
 from promptpath.analysis.cures import cure_text
 from promptpath.analysis.rules.base import NO, Because, Condition, Rule
 from promptpath.analysis.view import Measured
@@ -17,7 +17,7 @@ def _is(*answers: Answer) -> Condition:
         judgement = measured.buffering
         if judgement is None or judgement.answer not in answers:
             return NO
-        return (*judgement.because, hold_reason(judgement))
+        return (*judgement.because, hold_reason(judgement), *header_hint(measured.headers))
 
     return condition
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+from promptpath.analysis.buffering.bursts import SILENCE_NS
+from promptpath.analysis.buffering.judgement import BOX
 from promptpath.analysis.cadence import PERCEIVED_NS
 from promptpath.analysis.rules.base import NO, Because, Rule, because
 from promptpath.analysis.rules.transport import MAJORITY
@@ -51,7 +55,8 @@ def _stalls(measured: Measured) -> Because:
         return NO
     usual = format_duration(rhythm.median_gap_ns or 0)
     content = measured.scan.content
-    longest = sorted(rhythm.stalls, key=lambda index: (-rhythm.gaps[index], index))
+    stalls = [index for index in rhythm.stalls if not _made_by_a_box(measured, index)]
+    longest = sorted(stalls, key=lambda index: (-rhythm.gaps[index], index))
     return tuple(
         Evidence(
             text=f"{format_duration(rhythm.gaps[index])} without an event, the usual gap is {usual}"
@@ -60,6 +65,22 @@ def _stalls(measured: Measured) -> Because:
         )
         for index in longest[:MAX_STALL_EVIDENCE]
     )
+
+
+def _made_by_a_box(measured: Measured, index: int) -> bool:
+    """A box holds the stream, and the sender is not known to have paused for half of the gap: the
+    pause is the hold that PP41x tells of. What the sender sent before and after a pause may have
+    come in one burst."""
+    judgement, rhythm = measured.buffering, measured.rhythm
+    if judgement is None or rhythm is None or judgement.answer not in BOX:
+        return False
+    content = measured.scan.content
+    last = index + 1
+    while last < len(rhythm.gaps) and rhythm.gaps[last] < SILENCE_NS:
+        last += 1
+    sent = content.server_ns[index : last + 1]
+    pauses = [after - before for before, after in pairwise(sent) if before >= 0]
+    return 2 * max(pauses, default=0) < rhythm.gaps[index]
 
 
 def _senders_view(measured: Measured, index: int) -> str:
@@ -89,9 +110,13 @@ def _claims_too_much(measured: Measured) -> Because:
 
 def _first_event_lag_ns(measured: Measured) -> Ns:
     """How much later than the last event the first one may come for reasons of its own (a process
-    woken late, a packet behind another): in a stream that keeps its rhythm less than one gap."""
-    rhythm = measured.rhythm
-    return 0 if rhythm is None else rhythm.median_gap_ns or 0
+    woken late, a packet behind another): in a stream that keeps its rhythm less than one gap, in
+    one that is held as long as anything is held."""
+    rhythm, judgement = measured.rhythm, measured.buffering
+    gap = 0 if rhythm is None else rhythm.median_gap_ns or 0
+    if judgement is None or judgement.hold is None or judgement.answer not in BOX:
+        return gap
+    return max(gap, judgement.hold.max_ns + judgement.hold.error_ns)
 
 
 def _undivided(measured: Measured) -> Because:

@@ -36,7 +36,8 @@ def header_lines(trace: Trace, plan: PlanRecord, width: int) -> Iterator[Text]:
 
 
 def cadence_lines(report: Report, width: int) -> Iterator[Text]:
-    """The rhythm of the stream: how many tokens, in how many pieces, how evenly."""
+    """The rhythm of the stream: how many tokens, in how many pieces, how evenly, and whether
+    something held it."""
     cadence = report.cadence
     if cadence is None or not cadence.events:
         return
@@ -56,6 +57,9 @@ def cadence_lines(report: Report, width: int) -> Iterator[Text]:
         count = len(cadence.stalls)
         word = "stall" if count == 1 else "stalls"
         yield _labelled(word, f"{count}, the longest {duration(longest)}", width)
+    held = digest.buffering(report)
+    if held is not None:
+        yield _labelled("the way", safe(held), width)
 
 
 def _tokens(count: int | None, source: str | None) -> str:

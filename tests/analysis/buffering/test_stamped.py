@@ -35,7 +35,7 @@ def test_a_servers_own_batches_are_no_hold() -> None:
 
 
 def test_a_server_that_sends_all_at_once_is_not_a_box() -> None:
-    sent = [f.Sent(2000, 97)] * 40
+    sent = [f.Sent(2000.5, 97)] * 40
     assert judged(f.whole(sent)).answer is Answer.SERVER_BATCH
 
 
@@ -105,3 +105,19 @@ def test_one_stall_is_no_pattern() -> None:
         if 400 <= delivery.at_ms < 700:
             delivery.at_ms = 700
     assert judged(flow).answer is Answer.INCONCLUSIVE
+
+
+def test_a_delay_that_rises_once_and_stays_is_no_throttle_and_no_timer() -> None:
+    flow = f.one_by_one(f.steady(60, gap_ms=20, size=97))
+    for delivery in flow.deliveries[30:]:
+        delivery.at_ms += 880
+    found = judged(flow)
+    assert found.answer is Answer.INCONCLUSIVE
+    assert found.because[0].events == (30,)
+
+
+def test_stamps_in_whole_seconds_are_not_used() -> None:
+    evidence = f.evidence_of(f.batched([4] * 40, step_ms=50, size=97), stamps=True)
+    for index, value in enumerate(evidence.events.server_ns):
+        evidence.events.server_ns[index] = value // 1_000_000_000 * 1_000_000_000
+    assert not judge(evidence).stamped

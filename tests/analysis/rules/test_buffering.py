@@ -78,3 +78,44 @@ def test_the_advice_names_the_cure_of_the_product_that_shows_itself() -> None:
     assert "proxy_buffering off;" in advice
     assert "verified here with 1.22.1" in advice
     assert "IIS" not in advice
+
+
+def test_headers_of_boxes_are_shown_without_control_characters() -> None:
+    flow = f.held_until(4096, SENT)
+    flow.headers = {**CLEAN_HEADERS, "via": "1.1 box\x1b[31m" + "x" * 500}
+    text = found(flow, "PP412").because[-1].text
+    assert "via: 1.1 box" in text
+    assert "\x1b" not in text
+    assert len(text) < 200
+
+
+def codes(flow: f.Flow, *, stamps: bool = False, decode_ms: float = 0) -> set[str]:
+    trip = f.trip_of(flow, stamps=stamps)
+    if decode_ms:
+        trip.reports(queue=1, prefill=80, decode=decode_ms)
+    return {finding.code for finding in diagnose(trip.build(), PLAN).findings}
+
+
+@pytest.mark.parametrize("stamps", [False, True])
+def test_the_pauses_that_a_box_makes_are_told_once(stamps: bool) -> None:
+    found = codes(f.held_until(8192, SENT), stamps=stamps)
+    assert "PP412" in found
+    assert "PP604" not in found
+
+
+def test_a_pause_of_the_sender_is_told_beside_the_box() -> None:
+    sent = [f.Sent(s.at_ms + (2000 if i > 150 else 0), s.size) for i, s in enumerate(SENT)]
+    assert {"PP412", "PP604"} <= codes(f.held_until(2048, sent), stamps=True)
+
+
+@pytest.mark.parametrize("stamps", [False, True])
+def test_a_server_does_not_claim_too_much_when_the_first_event_was_held(stamps: bool) -> None:
+    decode_ms = SENT[-1].at_ms - SENT[0].at_ms
+    found = codes(f.held_until(8192, SENT), stamps=stamps, decode_ms=decode_ms)
+    assert "PP412" in found
+    assert "PP605" not in found
+
+
+def test_without_a_box_it_still_claims_too_much() -> None:
+    decode_ms = SENT[-1].at_ms - SENT[0].at_ms
+    assert "PP605" in codes(FREE, decode_ms=decode_ms + 500)
