@@ -104,7 +104,7 @@ def trips(*arguments: str, code: int = 0, environ: Mapping[str, str] = _PLAIN) -
     done = promptpath("trace", *arguments, "--json", stdin=b"", **environ)
     assert done.code == code, f"exit {done.code}: {done.err}{_shortly(done.out)}"
     document = json.loads(done.out)
-    jsonschema.validate(document, _schema())
+    _validator().validate(document)
     found = [Trip(run["trace"], run["report"]) for run in document["runs"]]
     for trip in found:
         check_hops(trip)
@@ -181,5 +181,5 @@ def _shortly(out: str) -> str:
 
 
 @cache
-def _schema() -> dict[str, Any]:
-    return json_schema()
+def _validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json_schema())
