@@ -34,7 +34,9 @@ class AnthropicSurface:
     def parse(self, fields: Fields) -> ChatRequest:
         """Read the request; raises ApiError 400."""
         model = read.string(fields, "model")
-        read.check_absent(fields, "tools", "thinking", "mcp_servers")
+        read.check_absent(fields, "tools", "mcp_servers")
+        if fields.get("thinking") != {"type": "disabled"}:
+            read.check_absent(fields, "thinking")
         max_tokens = read.positive(fields, "max_tokens")
         if max_tokens is None:
             raise read.wrong("max_tokens", "an integer of at least 1")

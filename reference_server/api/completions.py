@@ -13,7 +13,7 @@ from reference_server.api.sampling import sampling
 from reference_server.api.surface import FAILURES, ChatRequest, Context, Writer
 from reference_server.engine.generation import FailureCode, Step
 
-_UNSUPPORTED = ("suffix", "echo", "logit_bias")
+_UNSUPPORTED = ("suffix", "echo", "logit_bias", "presence_penalty", "frequency_penalty")
 _TOP_LOGPROBS = 5
 """OpenAI's limit of `logprobs` in this format."""
 

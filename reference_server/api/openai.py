@@ -17,6 +17,7 @@ from reference_server.gateway.headers import LimitStyle
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _UNSUPPORTED = (
     *("tools", "functions", "audio", "modalities", "logit_bias"),
+    *("presence_penalty", "frequency_penalty"),
     *("response_format", "prediction", "web_search_options"),
 )
 DONE = b"data: [DONE]\n\n"

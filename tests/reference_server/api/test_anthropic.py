@@ -73,6 +73,9 @@ def test_the_system_text_counts_as_prompt() -> None:
         ({"messages": [{"role": "system", "content": "x"}]}, 400, "invalid_request_error"),
         ({"system": 5}, 400, "invalid_request_error"),
         ({"tools": [{}]}, 400, "invalid_request_error"),
+        ({"thinking": {"type": "enabled"}}, 400, "invalid_request_error"),
+        ({"stop_sequences": [""]}, 400, "invalid_request_error"),
+        ({"temperature": 1.5}, 400, "invalid_request_error"),
     ],
 )
 def test_errors_have_anthropics_shape(change: dict[str, Any], status: int, kind: str) -> None:
@@ -80,6 +83,18 @@ def test_errors_have_anthropics_shape(change: dict[str, Any], status: int, kind:
     document = answer.json()
     assert (answer.status, document["type"], document["error"]["type"]) == (status, "error", kind)
     assert answer.headers["request-id"].startswith("req_")
+
+
+def test_a_wish_for_what_is_anyway_so_is_no_error() -> None:
+    wishes = _request(thinking={"type": "disabled"}, tools=[], tool_choice=None, metadata={})
+    assert ask("POST", PATH, wishes).status == 200
+
+
+def test_a_stop_sequence_ends_the_stream_and_is_named() -> None:
+    events = ask("POST", PATH, _request(stop_sequences=[" session"], max_tokens=9)).events()
+    assert "".join(e["delta"].get("text", "") for e in events if "delta" in e) == "A BGP"
+    end = {"stop_reason": "stop_sequence", "stop_sequence": " session"}
+    assert events[-2]["delta"] == end
 
 
 def test_keepalives_are_ping_events() -> None:

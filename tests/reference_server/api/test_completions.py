@@ -65,6 +65,7 @@ def test_probabilities_have_offsets_into_the_answer() -> None:
         ({"echo": True}, "echo"),
         ({"suffix": "x"}, "suffix"),
         ({"logprobs": 6}, "logprobs"),
+        ({"presence_penalty": 0.5}, "presence_penalty"),
         ({"logprobs": 1}, "logprobs"),  # The paced engine has none.
         ({"stream_options": 5}, "stream_options"),
     ],

@@ -96,6 +96,7 @@ def test_max_completion_tokens_wins_and_without_a_limit_there_is_a_default() -> 
         ({"top_logprobs": 2}, 400, "top_logprobs"),
         ({"top_p": 0}, 400, "top_p"),
         ({"seed": 1.5}, 400, "seed"),
+        ({"frequency_penalty": -1}, 400, "frequency_penalty"),
         ({"seed": 2**63}, 400, "seed"),
         ({"top_k": -2}, 400, "top_k"),
         ({"max_tokens": 0}, 400, "max_tokens"),
