@@ -19,7 +19,8 @@ class Timeline:
 
     def __init__(self, received_ns: int, now: Now) -> None:
         self.received_ns = received_ns
-        self._now = now
+        self.now = now
+        """The server's clock."""
         self._last_ns = received_ns
         self.stages: dict[str, int] = {}
         """Stage name to duration, ns, in the order in which they ended."""
@@ -31,7 +32,7 @@ class Timeline:
 
     def end(self, stage: str) -> int:
         """The stage that runs now is called `stage` and ends now; returns when."""
-        at_ns = self._now()
+        at_ns = self.now()
         self.stages[stage] = at_ns - self._last_ns
         self._last_ns = at_ns
         return at_ns

@@ -43,6 +43,8 @@ class Trip:
         self.outcome: str | None = None
         """How it ended: a finish reason or an error code; None while it runs."""
         self.ended_ns: int | None = None
+        self.saved_ns: int | None = None
+        """When the turn was in the conversation store, or could not be put there."""
         self.written: list[Written] = []
         self.rows_dropped = 0
 
@@ -116,9 +118,11 @@ class Trip:
         ends = [
             ("queue", stages.scheduled_ns),
             ("prefill", stages.first_token_ns),
-            ("decode", stages.last_token_ns),
+            ("decode", stages.last_token_ns if self.generation.ended else None),
             ("write", end_ns),
         ]
+        if self.saved_ns is not None:
+            ends.insert(3, ("save", self.saved_ns))
         for name, stage_end_ns in ends:
             reached = stage_end_ns is not None and stage_end_ns <= end_ns
             until_ns = stage_end_ns if reached and stage_end_ns is not None else end_ns

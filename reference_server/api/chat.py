@@ -125,6 +125,7 @@ async def _remember(context: Context) -> bool:
     if context.conversation is None:
         return True
     saved = await context.conversation.save()
+    context.trip.saved_ns = context.timeline.now()
     if context.trip.conversation is not None:
         context.trip.conversation["saved"] = saved
     return saved

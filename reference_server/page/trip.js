@@ -4,7 +4,7 @@ const GATEWAY = ["auth", "read", "validate", "limits", "refuse"];
 const TITLES = {
   out: "to the server", auth: "check the key", read: "read the body", validate: "check fields",
   limits: "check limits", session: "session", tokenize: "tokenize", queue: "queue",
-  prefill: "prefill", decode: "decode", write: "write", back: "back to you", refuse: "refuse",
+  prefill: "prefill", decode: "decode", save: "save the turn", write: "write", back: "back to you", refuse: "refuse",
 };
 const element = (id) => document.getElementById(id);
 

@@ -100,6 +100,20 @@ def test_the_second_identical_prompt_hits_the_cache_and_another_salt_does_not(
     assert texts[0] == texts[1] == texts[2]
 
 
+def test_the_timeline_has_every_chunk_and_token_and_its_stages_are_the_wall_time(
+    running: Running,
+) -> None:
+    answer = ask(running, cache_salt="timeline", stream=True)
+    path = f"{running.url}/promptpath/requests/{answer.headers['x-request-id']}"
+    trip = httpx.get(path, trust_env=False).json()
+    assert sum(chunk["tokens"] for chunk in trip["prefill"]) == trip["prompt_tokens"]
+    assert sum(row["tokens"] for row in trip["written"]) == trip["output_tokens"] == 8
+    stages = {each["stage"]: each["ms"] for each in trip["stages"]}
+    assert sum(stages.values()) == pytest.approx(trip["wall_ms"], abs=1)
+    first, last = trip["prefill"][0], trip["prefill"][-1]
+    assert (last["end_ns"] - first["start_ns"]) / 1e6 <= stages["prefill"] + 1
+
+
 def test_a_stream_gives_the_same_text_with_step_and_batch_in_each_event(running: Running) -> None:
     whole = ask(running).json()["choices"][0]["message"]["content"]
     lines = ask(running, stream=True).text.splitlines()

@@ -63,6 +63,8 @@ async def test_a_stream_is_remembered_when_it_has_ended(tmp_path: Path) -> None:
     path = f"/promptpath/requests/{second.headers['x-request-id']}"
     trip = (await client(app).ask("GET", path)).json()
     assert trip["conversation"] == {"history": 2, "dropped": 0, "saved": True}
+    assert [each["stage"] for each in trip["stages"]][-3:] == ["decode", "save", "write"]
+    assert sum(each["ms"] for each in trip["stages"]) == pytest.approx(trip["wall_ms"])
     await app.close()
 
 

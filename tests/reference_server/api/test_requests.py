@@ -51,6 +51,25 @@ def test_each_prefill_chunk_and_each_token_has_its_step_batch_and_times() -> Non
     assert sum(row["bytes"] for row in trip["written"]) == len(answer.body)
 
 
+def test_a_running_request_is_in_its_decode_until_the_last_token() -> None:
+    async def scenario(loop: VirtualTimeLoop) -> Any:
+        app = create_app(None, loop.now_ns)
+        answer = Answer()
+        asking = Client(app, loop.now_ns).ask("POST", CHAT, chat(), answer=answer)
+        task = asyncio.ensure_future(asking)
+        await asyncio.sleep(0.070)
+        path = f"{LIST}/{answer.headers['x-request-id']}"
+        trip = (await Client(app, loop.now_ns).ask("GET", path)).json()
+        await task
+        return trip
+
+    trip = run(scenario)[0]
+    last = trip["stages"][-1]
+    # 44 ms of prefill, a token at 44 and 64 ms.
+    assert last["stage"] == "decode" and last["ms"] == pytest.approx(26, abs=0.01)
+    assert trip["outcome"] is None and trip["ended_ns"] is None and trip["output_tokens"] == 2
+
+
 def test_delays_make_exactly_their_stage_longer() -> None:
     _, plain = traced()
     delays = DelaySettings(0, 8, 3, 2, 30, 15)

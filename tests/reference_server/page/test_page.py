@@ -13,7 +13,8 @@ from tests.reference_server.harness import MODEL, ask
 from tests.reference_server.test_main import Running, server
 
 STAGES = ["to the server", "check the key", "read the body", "check fields", "check limits"]
-STAGES += ["session", "tokenize", "queue", "prefill", "back to you", "decode", "write"]
+STAGES += ["session", "tokenize", "queue", "prefill", "back to you", "decode"]
+STAGES += ["save the turn", "write"]
 PACE = ("--engine", "paced", "--base-ms", "40", "--itl-ms", "5", "--clear-text")
 
 
