@@ -25,7 +25,7 @@ _ANYTHING: st.SearchStrategy[Any] = st.recursive(
     max_leaves=6,
 )
 _FIELDS = (
-    *("model", "messages", "prompt", "input", "instructions", "system", "conversation"),
+    *("model", "messages", "prompt", "input", "instructions", "system"),
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "stop", "stop_sequences"),
     *("temperature", "top_p", "top_k", "seed", "logprobs", "top_logprobs", "n", "best_of"),
     *("stream", "stream_options", "tools", "thinking", "text", "response_format"),
