@@ -4,7 +4,7 @@ no text."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from reference_server.engine.generation import Generation, PrefillChunk, Step
@@ -25,9 +25,17 @@ class Written:
     sent_ns: int
     size: int
     step: int | None
-    batch: int | None
+    """The engine step whose text it carries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What one engine step gave to the request, also when its text was held back."""
+
+    step: int
+    batch: int
     tokens: int
-    sampled_ns: int | None
+    sampled_ns: int
 
 
 class Trip:
@@ -45,6 +53,7 @@ class Trip:
         self.ended_ns: int | None = None
         self.saved_ns: int | None = None
         """When the turn was in the conversation store, or could not be put there."""
+        self.sampled: list[Sampled] = []
         self.written: list[Written] = []
         self.rows_dropped = 0
 
@@ -53,17 +62,20 @@ class Trip:
         if len(self.written) >= _MOST_ROWS_EACH:
             self.rows_dropped += 1
             return
-        row = Written(
-            kind,
-            seq,
-            sent_ns,
-            size,
-            step.step if step else None,
-            step.batch if step else None,
-            step.tokens if step else 0,
-            step.sampled_ns if step else None,
-        )
-        self.written.append(row)
+        number = None if step is None else step.step
+        self.written.append(Written(kind, seq, sent_ns, size, number))
+
+    def sample(self, step: Step) -> None:
+        """The engine gave tokens."""
+        if len(self.sampled) >= _MOST_ROWS_EACH:
+            self.rows_dropped += 1
+            return
+        self.sampled.append(Sampled(step.step, step.batch, step.tokens, step.sampled_ns))
+
+    @property
+    def rows(self) -> int:
+        """How many rows it holds."""
+        return len(self.sampled) + len(self.written)
 
     def end(self, outcome: str, ended_ns: int) -> None:
         """The last byte of the answer was written, or the request was given up."""
@@ -90,6 +102,7 @@ class Trip:
             "output_tokens": counts.output_tokens if counts else None,
             "conversation": self.conversation,
             "prefill": [_chunk(each) for each in counts.prefill_chunks] if counts else [],
+            "decode": [asdict(each) for each in self.sampled],
             "written": [_row(each) for each in self.written],
             "rows_dropped": self.rows_dropped,
         }
@@ -144,12 +157,12 @@ class TripStore:
     def begin(self, request_id: str, timeline: Timeline) -> Trip:
         """A request came; the oldest ended ones are forgotten when there are too many."""
         trip = Trip(request_id, timeline)
-        rows = sum(len(each.written) for each in self._trips.values())
+        rows = sum(each.rows for each in self._trips.values())
         for old_id, old in list(self._trips.items()):
             if len(self._trips) < self._most_trips and rows <= self._most_rows:
                 break
             if old.outcome is not None:
-                rows -= len(old.written)
+                rows -= old.rows
                 del self._trips[old_id]
         self._trips[request_id] = trip
         return trip
@@ -181,9 +194,6 @@ def _row(row: Written) -> dict[str, Any]:
         "kind": row.kind,
         "seq": row.seq,
         "step": row.step,
-        "batch": row.batch,
-        "tokens": row.tokens,
-        "sampled_ns": row.sampled_ns,
         "written_ns": row.sent_ns,
         "bytes": row.size,
     }

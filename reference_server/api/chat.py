@@ -115,6 +115,7 @@ async def _pump(context: Context, writer: Writer) -> None:
         if last_ns is not None:
             context.service.metrics.step(step.sampled_ns - last_ns, step.tokens)
         last_ns = step.sampled_ns
+        context.trip.sample(step)
         if context.conversation is not None:
             context.conversation.answer.append(step.text)
         await writer.step(step)

@@ -107,7 +107,7 @@ def test_the_timeline_has_every_chunk_and_token_and_its_stages_are_the_wall_time
     path = f"{running.url}/promptpath/requests/{answer.headers['x-request-id']}"
     trip = httpx.get(path, trust_env=False).json()
     assert sum(chunk["tokens"] for chunk in trip["prefill"]) == trip["prompt_tokens"]
-    assert sum(row["tokens"] for row in trip["written"]) == trip["output_tokens"] == 8
+    assert sum(row["tokens"] for row in trip["decode"]) == trip["output_tokens"] == 8
     stages = {each["stage"]: each["ms"] for each in trip["stages"]}
     assert sum(stages.values()) == pytest.approx(trip["wall_ms"], abs=1)
     first, last = trip["prefill"][0], trip["prefill"][-1]

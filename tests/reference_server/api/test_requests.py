@@ -44,10 +44,10 @@ def test_each_prefill_chunk_and_each_token_has_its_step_batch_and_times() -> Non
     (chunk,) = trip["prefill"]
     assert (chunk["tokens"], chunk["position"]) == (8, 0)
     assert chunk["end_ns"] - chunk["start_ns"] == 44_000_000
-    tokens = [row for row in trip["written"] if row["kind"] == "text"]
-    assert [row["step"] for row in tokens] == [1, 2, 3, 4]
-    assert {row["batch"] for row in tokens} == {1} and sum(row["tokens"] for row in tokens) == 4
-    assert all(row["written_ns"] >= row["sampled_ns"] for row in tokens)
+    assert [row["step"] for row in trip["decode"]] == [1, 2, 3, 4]
+    assert {(row["batch"], row["tokens"]) for row in trip["decode"]} == {(1, 1)}
+    written = {row["step"]: row["written_ns"] for row in trip["written"] if row["kind"] == "text"}
+    assert all(written[row["step"]] >= row["sampled_ns"] for row in trip["decode"])
     assert sum(row["bytes"] for row in trip["written"]) == len(answer.body)
 
 
