@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from promptpath.analysis.calibration import streams_of
+from promptpath.analysis.calibration_pass import PLAIN, calibration_verdict, judge_calibration
 from promptpath.analysis.idle import fates_of
 from promptpath.analysis.idle_pass import judge_pass, pass_verdict, stream_verdict
 from promptpath.model.document import Run
@@ -13,7 +15,18 @@ from promptpath.model.report import Verdict
 
 def with_active_verdicts(runs: tuple[Run, ...]) -> tuple[Run, ...]:
     """The runs, those of an active test with its verdicts; others as they are."""
-    return _with_idle(runs)
+    return _with_calibration(_with_idle(runs))
+
+
+def _with_calibration(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """The verdict of the calibration stands with its plain variant (or the first stream)."""
+    streams = streams_of([run.trace for run in runs])
+    found = judge_calibration(streams)
+    if found is None:
+        return runs
+    holder = next((row.run for row in found.rows if row.name == PLAIN), streams[0].run)
+    verdict = calibration_verdict(found)
+    return tuple(_added(run, [verdict] if i == holder else []) for i, run in enumerate(runs))
 
 
 def _with_idle(runs: tuple[Run, ...]) -> tuple[Run, ...]:

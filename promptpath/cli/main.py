@@ -98,6 +98,12 @@ _command(
     "promptpath.cli.idle:run",
     help="Find the timers that end silent streams, with a reference server behind them.",
 )
+_command(
+    "calibrate",
+    o.CalibrateOptions,
+    "promptpath.cli.calibrate:run",
+    help="Find the box that holds streams back, with a reference server behind it.",
+)
 _command("rule", o.RuleOptions, "promptpath.cli.rule:run", help="Say what a finding's code means.")
 _command(
     "tokens",

@@ -19,7 +19,7 @@ def render(fates: Sequence[StreamFate], found: Pass | None) -> str:
 
 
 def _lines(fates: Sequence[StreamFate], found: Pass | None) -> Iterator[str]:
-    yield from _table([_HEAD, *(_row(fate) for fate in fates)])
+    yield from table([_HEAD, *(_row(fate) for fate in fates)])
     if found is None:
         return
     matches = found.matches()
@@ -47,8 +47,9 @@ def _time(duration_ns: Ns | None) -> str:
     return "-" if duration_ns is None else format_duration(duration_ns)
 
 
-def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD) - 1)]
+def table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Rows of cells in columns; the first row is the head, the last column as wide as it is."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         yield "  ".join([*cells, row[-1]]).rstrip()

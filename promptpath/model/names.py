@@ -166,7 +166,8 @@ TEST: Final = "test"
 "keepalive": none | comment | event | busy, "silence_ns", "longest_ns", "interval_ns": int | null,
 "last_sent_ns"}: where the silence lies, what breaks it and how often, the longest timer sought, and
 how long after the request the server goes quiet; or
-{"command": calibrate, "name": str, ...the knobs that were asked for}."""
+{"command": calibrate, "kind": ramp | single | sweep | variant, "gap_ns": int | null, "name": str
+(of a variant), "preamble_bytes": int (of a sweep)}."""
 TEST_KEPT: Final = "test.kept"
 """{"idle_ns": int | null, "closed": fin | rst | close-notify | goaway | timed-out | error | null,
 "reused": bool | null}: how long the connection was idle between two requests, how the peer ended

@@ -17,6 +17,7 @@ COMMANDS: dict[str, type[Any]] = {
     "tokens": o.TokensOptions,
     "doctor": o.DoctorOptions,
     "idle": o.IdleOptions,
+    "calibrate": o.CalibrateOptions,
 }
 
 
