@@ -33,7 +33,7 @@ def test_metrics_are_prometheus_text_with_vllms_names() -> None:
         assert f"\n# TYPE vllm:{name}".encode() in b"\n" + answer.body
 
 
-@pytest.mark.parametrize("path", ["/", "/v1/nothing", "/healthz/", "/v1/audio/speech"])
+@pytest.mark.parametrize("path", ["//", "/v1/nothing", "/healthz/", "/v1/audio/speech"])
 def test_an_unknown_path_is_a_404(path: str) -> None:
     answer = ask("GET", path)
     assert (answer.status, answer.json()["error"]["code"]) == (404, "not_found")
