@@ -131,7 +131,7 @@ async def test_in_clear_text_the_preface_makes_it_http2_however_it_is_cut() -> N
 async def test_what_only_begins_like_the_preface_is_http1() -> None:
     async with serving() as served:
         assert b" 400 " in await raw_exchange(served.port, b"PRI * HTTP/1.1\r\n\r\n")
-        assert b" 404 " in await raw_exchange(
+        assert b" 405 " in await raw_exchange(
             served.port, b"PRINT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
         )
 
