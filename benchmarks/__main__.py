@@ -6,7 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALL = ("framer", "startup", "oneshot", "accuracy", "curl_phases", "memory", "scheduler", "gateway")
+ALL = (
+    "framer",
+    "startup",
+    "oneshot",
+    "accuracy",
+    "curl_phases",
+    "memory",
+    "scheduler",
+    "gateway",
+    "engine",
+)
 
 
 def main(names: list[str]) -> int:

@@ -68,8 +68,7 @@ class ModelSettings:
     """fast: bfloat16 and the file's four bits; fp32; exact: fp32 in which a token's result depends
     on its own sequence alone, whatever else runs (`--deterministic`)."""
     threads: int | None = None
-    """Threads that compute; None leaves one core to the rest, since an engine on every core was
-    seen to stall 1,035 ms (p90 of a step) beside one busy process on two cores."""
+    """Threads that compute; None: see `compute.threads`."""
     kv_blocks: int = 1024
     """Blocks of 16 tokens in the KV pool: 16,384 tokens, 377 MB with SmolLM2-135M in bfloat16,
     taken from the system as they are first used."""

@@ -13,6 +13,7 @@ from reference_server.compute.model import Llama
 from reference_server.compute.model_file import ModelFileError
 from reference_server.compute.runner import TorchRunner, make_runner, warm_up
 from reference_server.compute.text_file import read_text
+from reference_server.compute.threads import Threads
 from reference_server.engine.plan import BLOCK_TOKENS
 from reference_server.settings import ModelSettings
 from reference_server.text.model_text import ModelText
@@ -34,9 +35,9 @@ class Loaded:
     """What computes, for a person."""
 
 
-def load(settings: ModelSettings, threads: int) -> Loaded:
+def load(settings: ModelSettings, threads: Threads) -> Loaded:
     """Read the weights and make them ready. Raises LoadError."""
-    torch.set_num_threads(threads)
+    torch.set_num_threads(threads.wide)
     try:
         text = read_text(settings.path)
         checkpoint = open_checkpoint(settings.path)
@@ -44,7 +45,7 @@ def load(settings: ModelSettings, threads: int) -> Loaded:
             model = Llama(checkpoint, settings.mode)
         finally:
             checkpoint.close()
-        runner = make_runner(model, settings.kv_blocks, monotonic_ns, settings.mode == "exact")
+        runner = _runner(model, settings, threads)
     except (ModelFileError, MemoryError) as error:
         raise LoadError(str(error)) from error
     except OSError as error:
@@ -56,6 +57,14 @@ def load(settings: ModelSettings, threads: int) -> Loaded:
     warm_up(runner)
     context = min(model.config.context, settings.kv_blocks * BLOCK_TOKENS)
     return Loaded(runner, text, context, _kernels(settings.mode))
+
+
+def _runner(model: Llama, settings: ModelSettings, threads: Threads) -> TorchRunner:
+    if settings.mode != "exact":
+        return make_runner(model, settings.kv_blocks, monotonic_ns, exact=False, threads=threads)
+    # The number of threads is part of a sum's order.
+    torch.set_num_threads(threads.narrow)
+    return make_runner(model, settings.kv_blocks, monotonic_ns, exact=True)
 
 
 def _kernels(mode: str) -> str:

@@ -10,6 +10,7 @@ from reference_server.compute.exact_attention import ExactAttention
 from reference_server.compute.kv import KvPool
 from reference_server.compute.model import Llama
 from reference_server.compute.sampler import sample
+from reference_server.compute.threads import NARROW_ROWS, Threads
 from reference_server.engine.plan import (
     BLOCK_TOKENS,
     ModelRunner,
@@ -23,11 +24,20 @@ from reference_server.engine.plan import (
 class TorchRunner:
     """An `engine.plan.ModelRunner` on torch."""
 
-    def __init__(self, model: Llama, pool: KvPool, attention: Attention, now: Now) -> None:
+    def __init__(
+        self,
+        model: Llama,
+        pool: KvPool,
+        attention: Attention,
+        now: Now,
+        threads: Threads | None = None,
+    ) -> None:
+        """`threads` None leaves torch's number of threads alone."""
         self._model = model
         self._pool = pool
         self._attention = attention
         self._now = now
+        self._threads = threads
 
     @property
     def block_count(self) -> int:
@@ -42,21 +52,29 @@ class TorchRunner:
             tokens = torch.tensor([token for item in items for token in item.token_ids])
             positions = torch.tensor([place for item in items for place in _places(item)])
             self._attention.begin(tuple(items))
+            self._use_threads(narrow=len(tokens) <= NARROW_ROWS)
             stream = self._model.forward(tokens, positions, self._attention)
             chosen, rows = _last_rows(items)
             if not chosen:
                 return StepResult((), started_ns, self._now())
+            self._use_threads(narrow=False)
             logits = self._model.logits(stream[torch.tensor(rows)])
             sampled = {token.sequence_id: token for token in sample(logits, chosen)}
         in_order = tuple(sampled[item.sequence_id] for item in plan.items if item.sample)
         return StepResult(in_order, started_ns, self._now())
 
+    def _use_threads(self, narrow: bool) -> None:
+        if self._threads is not None and self._threads.narrow != self._threads.wide:
+            torch.set_num_threads(self._threads.narrow if narrow else self._threads.wide)
 
-def make_runner(model: Llama, blocks: int, now: Now, exact: bool) -> TorchRunner:
+
+def make_runner(
+    model: Llama, blocks: int, now: Now, exact: bool, threads: Threads | None = None
+) -> TorchRunner:
     """A runner with a pool of `blocks` blocks. Raises MemoryError."""
     pool = KvPool(model.config, blocks, model.dtype)
     attention = ExactAttention(pool) if exact else GatherAttention(pool)
-    return TorchRunner(model, pool, attention, now)
+    return TorchRunner(model, pool, attention, now, threads)
 
 
 def warm_up(runner: ModelRunner) -> None:

@@ -6,7 +6,6 @@ gateway closes the socket. Signals are the gateway's business: it drains, then c
 
 from __future__ import annotations
 
-import os
 import select
 import signal
 import socket
@@ -17,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from reference_server.clock import monotonic_ns
+from reference_server.compute.threads import prepare_threads
 from reference_server.engine.blocks import BlockPool
 from reference_server.engine.frames import (
     HEAD_BYTES,
@@ -48,9 +48,6 @@ from reference_server.engine.scheduler import PromptTooLarge, Scheduler
 from reference_server.engine.slots import QueueFull
 
 _READ_BYTES = 1 << 16
-_PASSIVE_CORES = 4
-"""With so few cores, waiting threads sleep instead of spin. Measured on two cores with one busy
-process beside the engine, p90 of a step: 1,035 ms by default, 41 ms so."""
 
 
 class Channel:
@@ -160,17 +157,6 @@ class Engine:
         return Load(scheduler.running, scheduler.waiting, cache)
 
 
-def prepare_threads(asked: int | None) -> int:
-    """Set how torch's threads compute and wait, before it is imported; returns how many."""
-    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    threads = asked or max(1, cores - 1)
-    os.environ["OMP_NUM_THREADS"] = str(threads)
-    if cores <= _PASSIVE_CORES:
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    return threads
-
-
 def main(arguments: list[str]) -> int:
     """Serve the gateway at the other end of the socket; returns the exit code."""
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -208,7 +194,7 @@ def _load_engine(channel: Channel, start: Start) -> Engine | None:
             context_tokens=loaded.context_tokens,
             kv_blocks=loaded.runner.block_count,
             load_ms=(time.monotonic() - began) * 1e3,
-            threads=threads,
+            threads=str(threads),
             kernels=loaded.kernels,
         )
     )

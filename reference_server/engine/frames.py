@@ -45,7 +45,8 @@ class Ready(msgspec.Struct, tag=True, frozen=True):
     """Longest prompt and answer together; less than the model's where the KV pool is smaller."""
     kv_blocks: int
     load_ms: float
-    threads: int
+    threads: str
+    """How many compute, for a person."""
     kernels: str
     """What computes, for a person."""
 

@@ -201,5 +201,4 @@ class RemoteEngine:
 
 
 def _described(ready: Ready) -> str:
-    threads = "1 thread" if ready.threads == 1 else f"{ready.threads} threads"
-    return f"{ready.kernels}; {threads}; loaded in {ready.load_ms / 1e3:.1f} s"
+    return f"{ready.kernels}; {ready.threads}; loaded in {ready.load_ms / 1e3:.1f} s"
