@@ -94,8 +94,11 @@ def excess_ns(evidence: Evidence) -> list[Ns]:
 
 def measure_hold(evidence: Evidence) -> Hold:
     """From the sender's stamps, by `excess_ns`; its error is half a round trip, which even the
-    fastest event may have lost, and what the reads usually came late."""
-    late = round(median(evidence.reads.late_ns)) if len(evidence.reads) else 0
+    fastest event may have lost, and how late reads of one segment usually came. (How wide the
+    stamp of several segments is says nothing of those of a burst, which came back to back.)"""
+    reads = evidence.reads
+    single = [late for late, n in zip(reads.late_ns, reads.segments, strict=True) if n == 1]
+    late = round(median(single)) if single else 0
     return _hold(excess_ns(evidence), error_ns=evidence.rtt_ns // 2 + late, measured=True)
 
 
