@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from promptpath.analysis.breakdown import Breakdown, break_down
 from promptpath.analysis.buffering.from_trace import trace_evidence
+from promptpath.analysis.buffering.hop import first_token_hold_ns, with_hold
 from promptpath.analysis.buffering.judge import judge
 from promptpath.analysis.buffering.judgement import Judgement
 from promptpath.analysis.cadence import Rhythm, judge_cadence
@@ -54,6 +55,8 @@ class Measured:
     """Round trip to the TCP peer (a proxy's, where there is one)."""
     buffering: Judgement | None
     """What happens to the stream on its way; None where there was no stream."""
+    first_hold_ns: Ns
+    """How long a box kept the first token, where that is proven; else 0."""
 
     @property
     def status(self) -> int | None:
@@ -122,6 +125,11 @@ def measure(trace: Trace, plan: PlanRecord) -> Measured:
     conn = conn_of(trace)
     rhythm = judge_cadence(trace, facts, scan, breakdown.t0_ns)
     end_state = judge_end(trace, facts, scan)
+    buffering = _judge_buffering(trace, facts, scan, conn, end_state)
+    generation = breakdown.generation
+    first_hold_ns = first_token_hold_ns(
+        buffering, reported["decode"], None if generation is None else generation.duration_ns
+    )
     return Measured(
         trace=trace,
         plan=plan,
@@ -131,12 +139,15 @@ def measure(trace: Trace, plan: PlanRecord) -> Measured:
         breakdown=breakdown,
         reported=reported,
         rhythm=rhythm,
-        inside=look_inside(breakdown, instants, reported, rhythm),
+        inside=with_hold(
+            look_inside(breakdown, instants, reported, rhythm), first_hold_ns, buffering
+        ),
         instrument=judge_instrument(trace, scan),
         end_state=end_state,
         conn=conn,
         rtt_ns=rtt_ns(facts, conn),
-        buffering=_judge_buffering(trace, facts, scan, conn, end_state),
+        buffering=buffering,
+        first_hold_ns=first_hold_ns,
     )
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from promptpath.analysis.buffering.judgement import Answer
-from promptpath.analysis.buffering.verdict import first_hold_ns, proven
+from promptpath.analysis.buffering.verdict import proven
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import FactSource, Stage
 from promptpath.model.names import MARK_REQUEST_ACKED, TCP_INFO
@@ -92,23 +91,12 @@ def _divide_wait(measured: Measured, owners: dict[str, Ns], reported: set[str]) 
 def _take_hold(measured: Measured, owners: dict[str, Ns], unknown: Ns) -> Ns:
     """What a proven hold added to the time to the first token is a box's: out of what nobody can
     explain first, then out of the undivided server time. Returns what stays unknown."""
-    left = _first_hold_ns(measured)
+    left = measured.first_hold_ns
     from_unknown = min(left, unknown)
     from_server = min(left - from_unknown, owners["server"])
     owners["server"] -= from_server
     owners["box"] += from_unknown + from_server
     return unknown - from_unknown
-
-
-def _first_hold_ns(measured: Measured) -> Ns:
-    judgement, decode_ns = measured.buffering, measured.reported["decode"]
-    if judgement is None or not proven(judgement):
-        return 0
-    generation = measured.breakdown.generation
-    if judgement.answer is Answer.WHOLE_BODY and decode_ns is not None and generation is not None:
-        # The server says how long it made tokens; all came at once, so the first waited for that.
-        return max(first_hold_ns(judgement), decode_ns - generation.duration_ns)
-    return first_hold_ns(judgement)
 
 
 _OWNER = {

@@ -119,3 +119,23 @@ def test_a_server_does_not_claim_too_much_when_the_first_event_was_held(stamps: 
 def test_without_a_box_it_still_claims_too_much() -> None:
     decode_ms = SENT[-1].at_ms - SENT[0].at_ms
     assert "PP605" in codes(FREE, decode_ms=decode_ms + 500)
+
+
+@pytest.mark.parametrize("stamps", [False, True])
+def test_a_proven_hold_is_a_hop_and_the_boxs_time(stamps: bool) -> None:
+    decode_ms = SENT[-1].at_ms - SENT[0].at_ms
+    trip = f.trip_of(f.whole(SENT), stamps=stamps).reports(queue=1, prefill=80, decode=decode_ms)
+    report = diagnose(trip.build(), PLAN)
+    (held,) = [hop for hop in report.hops if hop.stage.value == "hold"]
+    assert held.within is not None and held.within.value == "wait"
+    assert held.duration_ms == pytest.approx(decode_ms, rel=0.02)
+    assert report.verdicts[0].answer == "box"
+    assert sum(hop.duration_ms for hop in report.hops if hop.within is None) == pytest.approx(
+        report.latency.e2e_ms - report.latency.unexplained_ms, abs=0.01
+    )
+
+
+def test_what_is_not_proven_is_nobodys_time() -> None:
+    report = diagnose(f.trip_of(f.batched([4] * 40, step_ms=12, size=97)).build(), PLAN)
+    assert not [hop for hop in report.hops if hop.stage.value == "hold"]
+    assert "box_ms" not in report.verdicts[0].estimate
