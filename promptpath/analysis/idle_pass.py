@@ -37,7 +37,9 @@ class Pass:
     swallowed: bool | None
     """A box keeps comment keepalives back, so that the timer after it never sees them."""
     hangs: bool
-    """A stream stopped for good, and nobody said so."""
+    """A stream stopped for good, and nobody said so, though the peer lives."""
+    drops: bool
+    """The path of a stream died: TCP keepalives got no answer."""
     looks_complete: bool
     """A cut stream ended cleanly."""
     longest_ns: Ns
@@ -50,13 +52,16 @@ class Pass:
 
     @property
     def answer(self) -> str:
-        """none-found | idle-timer | total-timer | idle-and-total-timer | hang | inconclusive."""
+        """none-found | idle-timer | total-timer | idle-and-total-timer | silent-drop | hang |
+        inconclusive."""
         if self.idle_ns is not None and self.total_ns is not None:
             return "idle-and-total-timer"
         if self.total_ns is not None:
             return "total-timer"
         if self.idle_ns is not None or self.before_head_ns or self.before_first_byte_ns:
             return "idle-timer"
+        if self.drops:
+            return "silent-drop"
         if self.hangs:
             return "hang"
         return "none-found" if self.decided == self.streams else "inconclusive"
@@ -97,7 +102,8 @@ def judge_pass(fates: Sequence[StreamFate]) -> Pass | None:
         comments_reset=_resets(comment, idle_ns),
         events_reset=_resets(event, idle_ns),
         swallowed=None if comment is None else comment.swallowed,
-        hangs=any(fate.fate in (Fate.HANG, Fate.SILENT_DROP) for fate in fates),
+        hangs=any(fate.fate is Fate.HANG for fate in fates),
+        drops=any(fate.fate is Fate.SILENT_DROP for fate in fates),
         looks_complete=any(fate.fate is Fate.CUT_CLEAN for fate in fates),
         longest_ns=max(fate.longest_ns for fate in fates),
         streams=len(fates),
@@ -178,6 +184,8 @@ def sentence(found: Pass) -> str:
         "none-found": f"no timer up to {sought} ends a stream",
         "inconclusive": f"{found.streams - found.decided} of {found.streams} streams could not be"
         f" followed to their end; the others show no timer up to {sought}",
+        "silent-drop": "the path of a silent stream dies without a word: something forgets the"
+        " connection",
         "hang": "a silent stream stops for good and nobody closes it",
         "total-timer": f"a stream may last {_time(found.total_ns)} in all, however busy",
         "idle-and-total-timer": f"a stream may be silent for {_time(found.idle_ns)} and last"

@@ -39,6 +39,11 @@ _TITLES = {
     Stage.FINISH: "finish",
 }
 
+_QUIET = {
+    "alive": "nothing comes, and the peer answers TCP keepalives: somebody behind it is at work",
+    "unanswered": "nothing comes, and TCP keepalives get no answer: the path may be dead",
+}
+
 
 class View:
     """The run in progress and the time it has come to."""
@@ -78,6 +83,8 @@ class View:
             lines.append(_hop_line(hop, now_ns, width))
         if run.events:
             lines.append(_stream_line(run, now_ns))
+        if run.quiet_peer in _QUIET:
+            lines.append(Text(_QUIET[run.quiet_peer], style="yellow"))
         for line in lines:
             line.no_wrap = True
         return Group(*lines)

@@ -19,6 +19,7 @@ from promptpath.model.names import (
     SPAN_RESOLVE,
     SPAN_RESPONSE,
     SPAN_UPLOAD,
+    STREAM_QUIET,
 )
 from promptpath.model.units import Ns
 
@@ -59,6 +60,8 @@ class LiveRun:
     last_content_ns: Ns | None = None
     latest_ns: Ns = 0
     """The latest instant any row named."""
+    quiet_peer: str | None = None
+    """What is known of the peer while nothing comes (names.STREAM_QUIET); None while bytes come."""
     over: bool = False
     """The response has ended; what follows (a second connection, DNS details) is off the path."""
     _open: dict[int, LiveHop] = field(default_factory=dict)
@@ -82,6 +85,10 @@ class LiveRun:
                 self._span_end(span, end_ns)
             case ["fact", key, *_] if key == HTTP_REDIRECT:
                 self.over = False
+            case ["fact", key, {"peer": str(peer)}, *_] if key == STREAM_QUIET:
+                self.quiet_peer = peer
+            case ["arrival", *_]:
+                self.quiet_peer = None
             case ["event", kind, stamp, _, tokens, *_]:
                 self._event(_KINDS[kind], stamp, tokens)
             case _:

@@ -141,6 +141,10 @@ STREAM_END: Final = "stream.end"
 """{"marker_expected": bool, "marker_seen": bool, "pending_bytes": int, "after_marker_ns": int |
 null}: bytes of an unfinished frame at the end; how long the response stayed open after the
 marker."""
+STREAM_QUIET: Final = "stream.quiet"
+"""{"since_ns", "quiet_ns", "peer": alive | unanswered | unknown, "last_ack_ns": int | null}: noted
+while nothing came, after 7, 14, 28 ... s. alive: the connection's other end answered a TCP
+keepalive meanwhile; unanswered: it did not; last_ack_ns: the age of its last ACK."""
 STREAM_USAGE: Final = "stream.usage"
 """{"input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens"}, each int | null; the last
 snapshot wins."""

@@ -22,7 +22,8 @@ from promptpath.model.redact import redact_url
 from promptpath.model.stamp import user_stamp
 from promptpath.model.units import Ns
 from promptpath.probe.connect import Connection
-from promptpath.probe.link import Closed, Sent
+from promptpath.probe.link import Chunk, Closed, Sent
+from promptpath.probe.quiet import QuietWatch
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.request import build_request
 from promptpath.probe.response import ResponseReader
@@ -182,10 +183,11 @@ class Exchange:
     async def _read(self, reader: ResponseReader) -> None:
         link, http = self._connection.link, self._connection.http
         self._idle_since_ns = self._recorder.now_ns()
+        quiet = QuietWatch(self._recorder, link)
         while not reader.ended:
             limit, deadline_ns = self._next_deadline(reader)
             try:
-                items = await link.receive(deadline_ns)
+                items = await self._receive(quiet, deadline_ns)
             except TimeoutError as error:
                 if limit.name == OPEN_AFTER_MARKER:
                     reader.left_open()
@@ -205,6 +207,21 @@ class Exchange:
                     self._idle_since_ns = item.stamp.at_ns
                 self._check_size(reader)
             self._write(http.data_to_send())
+
+    async def _receive(self, quiet: QuietWatch, deadline_ns: Ns | None) -> list[Chunk | Closed]:
+        """What arrives next; a long silence is looked into on the way. Raises TimeoutError."""
+        while True:
+            look_ns = quiet.next_look_ns
+            last = look_ns is None or (deadline_ns is not None and deadline_ns <= look_ns)
+            try:
+                items = await self._connection.link.receive(deadline_ns if last else look_ns)
+            except TimeoutError:
+                if last:
+                    raise
+                quiet.look()
+                continue
+            quiet.heard()
+            return items
 
     def _take(self, reader: ResponseReader, events: list[HttpEvent]) -> None:
         for event in events:

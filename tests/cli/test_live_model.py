@@ -76,3 +76,14 @@ def test_lost_rows_never_break_it(data: st.DataObject) -> None:
     rows = rows_of_a_trip()
     kept = data.draw(st.lists(st.sampled_from(range(len(rows))), unique=True).map(sorted))
     model_of([rows[number] for number in kept])
+
+
+def test_what_is_known_of_a_quiet_peer_lasts_until_bytes_come() -> None:
+    model = model_of(rows_of_a_trip())
+    assert model.quiet_peer is None
+    model.apply(["fact", "stream.quiet", {"peer": "alive", "quiet_ns": 7 * 10**9}, "observed", 5])
+    assert model.quiet_peer == "alive"
+    model.apply(["arrival", 1, 5, 0, 0, 10, -1, -1, -1])
+    assert model.quiet_peer is None
+    model.apply(["fact", "stream.quiet", "nonsense", "observed", None])
+    assert model.quiet_peer is None

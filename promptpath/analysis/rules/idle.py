@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from promptpath.analysis.defaults import TimerKind, matching
+from promptpath.analysis.facts import whole
 from promptpath.analysis.idle import Fate, StreamFate, fate_of
 from promptpath.analysis.rules.base import NO, Because, Rule, because
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import Severity
-from promptpath.model.names import HTTP_END, TEST, TEST_KEPT
+from promptpath.model.names import HTTP_END, STREAM_QUIET, TEST, TEST_KEPT
 from promptpath.model.units import format_duration
 
 _KINDS = {
@@ -59,6 +60,32 @@ def _was_cut(fate: StreamFate) -> bool:
     return fate.fate is Fate.CUT
 
 
+def _quiet(measured: Measured, *peers: str) -> Because:
+    if measured.facts.record(TEST):
+        return NO  # an idle pass is quiet on purpose
+    notes = [n for n in measured.facts.records(STREAM_QUIET) if n.get("peer") in peers]
+    quiet_ns = max((whole(note.get("quiet_ns")) or 0 for note in notes), default=0)
+    if not quiet_ns:
+        return NO
+    answers = _ANSWERS[str(notes[-1].get("peer"))]
+    return because(f"no byte for {format_duration(quiet_ns)}; {answers}", facts=(STREAM_QUIET,))
+
+
+_ANSWERS = {
+    "alive": "the connection's other end answered TCP keepalives meanwhile",
+    "unanswered": "the connection's other end answered no TCP keepalive",
+    "unknown": "whether its other end lives is not known on this system",
+}
+
+
+def _dead_path(measured: Measured) -> Because:
+    return _quiet(measured, "unanswered")
+
+
+def _quiet_path(measured: Measured) -> Because:
+    return _quiet(measured, "alive", "unknown")
+
+
 RULES = (
     Rule(
         code="PP440",
@@ -98,5 +125,29 @@ RULES = (
         " connection on its way down.",
         is_not="Not a fault: servers must free idle connections (RFC 9112, 9.5).",
         condition=_connection_closed,
+    ),
+    Rule(
+        code="PP443",
+        title="The path was dead while we waited",
+        severity=Severity.WARNING,
+        asks="Did the connection die under the response?",
+        decided="No byte for 7 s, and no answer to the TCP keepalives sent after 5 s and 6 s of"
+        " silence: the last ACK is as old as the silence.",
+        advice="Look for a firewall, a NAT or a link that dropped the connection without a word;"
+        " keepalives more often than its timer keep it open.",
+        is_not="Not a slow model: a living machine answers keepalives while it computes.",
+        condition=_dead_path,
+    ),
+    Rule(
+        code="PP444",
+        title="The response went quiet for a long time",
+        severity=Severity.INFO,
+        asks="Was the path dead, or did somebody think?",
+        decided="No byte for 7 s, in which two TCP keepalives were due (after 5 s and 6 s of"
+        " silence); an ACK younger than the silence answered them.",
+        advice="Look at the server: queue, prefill, a tool that runs. Comment lines from it would"
+        " keep the timers in the path quiet; promptpath idle finds them.",
+        is_not="Not proof that the model's server lives: a proxy answers keepalives itself.",
+        condition=_quiet_path,
     ),
 )
