@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -18,7 +19,7 @@ from reference_server.app import create_app
 from reference_server.asgi import App, Message, Receive, Scope, Send
 from reference_server.edge.app import EdgeApp
 from reference_server.edge.balance import Backend
-from reference_server.settings import PaceSettings, Settings
+from reference_server.settings import EngineSettings, PaceSettings, Settings
 from tests.peers.certs import Certificates
 from tests.peers.process import free_port
 from tests.reference_server.harness import Served, chat, in_loop, raw_exchange, serving
@@ -153,6 +154,23 @@ async def test_a_client_that_leaves_is_gone_for_the_backend_too() -> None:
             await asyncio.sleep(0.01)
         else:
             pytest.fail("the request still runs")
+
+
+@in_loop
+async def test_a_client_that_reads_nothing_fills_no_memory_and_loses_its_request() -> None:
+    # Tokens of 3 KB, so that the kernel's buffers are full soon.
+    pace = replace(FAST.pace, itl_ms=0, text="x" * 3000)
+    fast = replace(FAST, pace=pace, engine=EngineSettings(backlog_steps=64))
+    async with serving(settings=fast) as behind, edge(behind.port) as front:
+        body = json.dumps(chat(max_tokens=1_000_000)).encode()
+        head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", front.port)) as silent:
+            silent.sendall(head.encode() + body)
+            async with http(front) as client:
+                for running in (1, 0):
+                    wanted = f'num_requests_running{{model_name="promptpath-paced"}} {running}'
+                    while wanted not in (await client.get("/metrics")).text:
+                        await asyncio.sleep(0.01)
 
 
 @in_loop
