@@ -43,6 +43,10 @@ nghttpx, Envoy 504; Apache, node http-proxy 502; Varnish 503; privoxy 500. Cloud
 AT_ONCE_NS = NS_PER_S
 """A refusal sooner than a second is no timer's: the shortest one sought is 3 s."""
 
+PLACES = ("head", "body", "stream", "kept")
+KEEPALIVES = ("none", "comment", "event", "busy")
+"""The words of names.TEST; a saved trace may hold others."""
+
 
 class Fate(StrEnum):
     """What became of one stream."""
@@ -122,7 +126,8 @@ def fates_of(traces: Sequence[Trace]) -> list[StreamFate]:
     found = []
     for run, trace in enumerate(traces):
         about = Facts(trace).record(TEST)
-        if about.get("command") == "idle":
+        known = about.get("at") in PLACES and about.get("keepalive") in KEEPALIVES
+        if about.get("command") == "idle" and known:
             found.append(_Reading(trace, run, about).fate())
     return found
 

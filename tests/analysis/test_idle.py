@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from promptpath.analysis.active import with_active_verdicts
 from promptpath.analysis.defaults import DEFAULTS, TimerKind, matching
@@ -266,3 +268,18 @@ def test_every_default_has_its_words() -> None:
     for default in DEFAULTS:
         assert default.kinds and default.cure and default.source and default.setting
     assert matching(60 * S, TimerKind.TOTAL) == ()
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["command", "at", "keepalive", "silence_ns", "longest_ns", "interval_ns"]),
+        st.one_of(st.none(), st.integers(), st.text(max_size=6), st.lists(st.integers())),
+    ),
+    st.one_of(st.none(), st.integers(), st.dictionaries(st.just("idle_ns"), st.text(max_size=3))),
+)
+def test_a_strange_file_never_breaks_it(about: dict[str, Json], kept: Json) -> None:
+    for command in ("idle", "calibrate"):
+        builder = TraceBuilder().dns(1).tcp(10).request().head(5).text(9, gap_ms=10).end()
+        builder.fact(TEST, {"at": "kept", "keepalive": "none", **about, "command": command})
+        trace = builder.fact(TEST_KEPT, kept).build()
+        with_active_verdicts((Run(trace=trace, report=diagnose(trace, PLAN)),))

@@ -125,9 +125,7 @@ def test_an_idle_connection_is_watched_and_asked_again(
                 "calibrate",
                 {"events": 1, "min_gap_ms": 0, "max_gap_ms": 0},
             )
-            test = StreamTest(
-                plan=asked, about={"command": "idle", "at": "kept"}, keep_idle_ns=NS_PER_S // 2
-            )
+            test = StreamTest(plan=asked, about={"command": "idle"}, keep_idle_ns=NS_PER_S // 2)
             (trace,) = await run_tests([test], stop=asyncio.Event(), clock=RunClock.start())
             return trace
 
