@@ -14,8 +14,9 @@ from contextlib import suppress
 
 import h11
 
-from reference_server.asgi import ClientGone, Exchange, Header, Receive, Scope, Send
+from reference_server.asgi import ClientGone, Exchange, Header, Message, Receive, Scope, Send
 from reference_server.clock import Now, monotonic_ns, sleep_until
+from reference_server.edge.affinity import prefix_blocks
 from reference_server.edge.balance import Backend, Balancer
 from reference_server.edge.headers import request_headers, response_headers
 from reference_server.edge.health import check
@@ -91,8 +92,12 @@ class EdgeApp:
     async def _forward(self, scope: Scope, exchange: Exchange, receive: Receive) -> None:
         if self._delay_ns:
             await sleep_until(self._now() + self._delay_ns, self._now)
+        first = await receive()
+        if first["type"] == "http.disconnect":
+            raise ClientGone
+        blocks = prefix_blocks(first["body"])
         tried: list[Backend] = []
-        while (backend := self.balancer.pick(without=tried)) is not None:
+        while (backend := self.balancer.pick(tried, blocks)) is not None:
             tried.append(backend)
             backend.outstanding += 1
             backend.served += 1
@@ -102,7 +107,9 @@ class EdgeApp:
                 self.balancer.refused(backend)
                 continue
             else:
-                await self._relay(scope, exchange, receive, backend, connection)
+                backend.memory.remember(blocks)
+                request = _Request(scope, first, receive, connection, self._now)
+                await self._relay(request, exchange, backend, connection)
                 return
             finally:
                 backend.outstanding -= 1
@@ -110,15 +117,13 @@ class EdgeApp:
 
     async def _relay(
         self,
-        scope: Scope,
+        request: _Request,
         exchange: Exchange,
-        receive: Receive,
         backend: Backend,
         connection: UpstreamConnection,
     ) -> None:
-        request = _Request(scope, receive, connection, self._now)
         sender = asyncio.ensure_future(request.send())
-        answer = asyncio.ensure_future(self._answer(exchange, request, connection))
+        answer = asyncio.ensure_future(self._answer(exchange, request, backend, connection))
         whole = False
         try:
             # The sender goes on until the client leaves; then nobody wants the answer.
@@ -134,7 +139,7 @@ class EdgeApp:
                 return
             _LOG.warning("backend %s broke off a stream: %s", backend.name, error)
             # Never a clean end: the client must see that the answer is not whole.
-            await exchange.abort("reset" if scope["http_version"] == "2" else "close")
+            await exchange.abort("reset" if request.http2 else "close")
             raise ClientGone("the backend broke off") from None
         finally:
             for task in (sender, answer):
@@ -146,13 +151,17 @@ class EdgeApp:
                 connection.close()
 
     async def _answer(
-        self, exchange: Exchange, request: _Request, connection: UpstreamConnection
+        self,
+        exchange: Exchange,
+        request: _Request,
+        backend: Backend,
+        connection: UpstreamConnection,
     ) -> None:
         while True:
             event = await connection.receive()
             if isinstance(event, h11.Response):
                 edge_ns = (request.passed_on_ns or self._now()) - exchange.received_ns
-                head = response_headers(list(event.headers), edge_ns)
+                head = response_headers(list(event.headers), edge_ns, backend.name)
                 await exchange.start(event.status_code, head)
             elif isinstance(event, h11.Data):
                 data = bytes(event.data)
@@ -164,16 +173,18 @@ class EdgeApp:
     async def _ask_all(self, scope: Scope, exchange: Exchange) -> None:
         """A request's timeline is on one replica only: the first that knows it answers."""
         status, headers, body = 404, list[Header](), b'{"error": {"code": "not_found"}}'
+        name = "none"
         for backend in self.balancer.backends:
             pool = self._pools[backend]
             with suppress(OSError, UpstreamBroken):
                 connection = await pool.take()
                 status, headers, body = await _fetch(connection, scope)
                 pool.give_back(connection)
+                name = backend.name
                 if status != 404:
                     break
         kept = [each for each in headers if each[0] != b"content-length"]
-        await exchange.respond(status, response_headers(kept, 0), body)
+        await exchange.respond(status, response_headers(kept, 0, name), body)
 
     async def _status(self, exchange: Exchange) -> None:
         rows = [
@@ -206,15 +217,27 @@ class _Request:
     """The client's request on its way to the backend."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, connection: UpstreamConnection, now: Now
+        self,
+        scope: Scope,
+        first: Message,
+        receive: Receive,
+        connection: UpstreamConnection,
+        now: Now,
     ) -> None:
+        """`first` is what `receive` gave already: the body's first piece."""
         self._scope = scope
+        self._first = first
         self._receive = receive
         self._connection = connection
         self._now = now
         self.passed_on_ns: int | None = None
         """When the head was written to the backend."""
         self.complete = False
+
+    @property
+    def http2(self) -> bool:
+        """Whether the client speaks HTTP/2."""
+        return bool(self._scope["http_version"] == "2")
 
     async def send(self) -> None:
         """Pass on head and body, then return when the client leaves. A backend that stops reading
@@ -226,9 +249,7 @@ class _Request:
 
     async def _send(self) -> None:
         names = {name.lower() for name, _ in self._scope["headers"]}
-        first = await self._receive()
-        if first["type"] == "http.disconnect":
-            raise ClientGone
+        first = self._first
         more = bool(first.get("more_body", False))
         framing: Header | None = None
         if b"content-length" not in names and (more or first["body"]):

@@ -40,11 +40,12 @@ def request_headers(scope: Scope, framing: Header | None) -> list[Header]:
     return fields
 
 
-def response_headers(headers: Iterable[Header], edge_ns: int) -> list[Header]:
+def response_headers(headers: Iterable[Header], edge_ns: int, backend: str) -> list[Header]:
     """What the client gets; the edge's own time is a Server-Timing field before the others."""
+    replica = (b"x-promptpath-replica", backend.encode("ascii", "replace"))
     timing = (b"server-timing", b"edge;dur=%.3f" % (edge_ns / 1e6))
     fields = [field for field in forwarded(headers) if field[0] != b"date"]
-    return [timing, *fields, (b"via", via("1.1"))]
+    return [timing, *fields, replica, (b"via", via("1.1"))]
 
 
 def via(version: str) -> bytes:

@@ -92,6 +92,7 @@ class Replicas:
         while True:
             code = await self._processes[backend].wait()
             backend.healthy = False
+            backend.memory.forget()
             _LOG.warning("%s ended with code %s and is started again", backend.name, code)
             await asyncio.sleep(_PAUSE_S)
             with suppress(ReplicaError):

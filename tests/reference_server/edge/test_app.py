@@ -93,6 +93,18 @@ async def test_requests_under_way_are_spread() -> None:
 
 
 @in_loop
+async def test_the_same_prompt_goes_to_the_same_replica_and_the_answer_names_it() -> None:
+    async with serving(settings=FAST) as one, serving(settings=FAST) as two:
+        async with edge(one.port, two.port) as front, http(front) as client:
+            names = {}
+            for word in ("one ", "two "):
+                long = chat(messages=[{"role": "user", "content": word * 200}])
+                answers = [await client.post(CHAT, json=long) for _ in range(3)]
+                names[word] = {answer.headers["x-promptpath-replica"] for answer in answers}
+    assert sorted(map(len, names.values())) == [1, 1] and names["one "] != names["two "]
+
+
+@in_loop
 async def test_a_dead_backend_is_passed_over_and_comes_back_when_it_lives() -> None:
     port = free_port()
     async with serving(settings=FAST) as living, edge(port, living.port) as front:
