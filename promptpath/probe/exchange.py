@@ -25,7 +25,7 @@ from promptpath.probe.connect import Connection
 from promptpath.probe.link import Chunk, Closed, Sent
 from promptpath.probe.quiet import QuietWatch
 from promptpath.probe.recorder import Recorder
-from promptpath.probe.request import build_request
+from promptpath.probe.request import QueuedRequest, build_request, queue_request
 from promptpath.probe.response import ResponseReader
 from promptpath.wire.http import Broken, Control, HttpEvent, Reset
 
@@ -97,11 +97,10 @@ class Exchange:
     # -- sending ---------------------------------------------------------------------------------
 
     def _send_request(self) -> None:
-        recorder, plan, connection = self._recorder, self._plan, self._connection
-        request = build_request(plan, connection)
-        self._stream = connection.http.request(request)
+        recorder, connection = self._recorder, self._connection
+        queued = self._queued()
+        request, first, self._stream = queued.request, queued.first, queued.stream
         self._mark = f"request-{self._stream}"
-        first = connection.http.data_to_send()
         self._upload_span = recorder.start(Stage.REQUEST, SPAN_UPLOAD, conn=connection.conn)
         self._write(first)
         recorder.observed(
@@ -112,10 +111,21 @@ class Exchange:
                 "version": connection.http.version,
                 "head_bytes": max(0, len(first) - len(request.body)),
                 "body_bytes": len(request.body),
-                "accept_encoding": plan.accept_encoding,
+                "accept_encoding": self._plan.accept_encoding,
             },
             self._upload_span,
         )
+
+    def _queued(self) -> QueuedRequest:
+        """The request, written ahead or now."""
+        connection = self._connection
+        queued, connection.queued = connection.queued, None
+        if queued is not None:
+            return queued
+        request = build_request(
+            self._plan, connection.target, absolute_form=connection.absolute_form
+        )
+        return queue_request(connection.http, request)
 
     def _write(self, data: bytes) -> None:
         """Hand bytes to the link; those that complete the request carry the mark."""

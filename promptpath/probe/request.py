@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from promptpath import __version__
-from promptpath.model.plan import Plan
-from promptpath.probe.connect import Connection
+from promptpath.model.plan import Plan, Target
 from promptpath.probe.proxy import proxy_authorization
-from promptpath.wire.http import Headers, HttpRequest
+from promptpath.wire.http import Headers, HttpConnection, HttpRequest
 
 TIMING_HEADER = ("x-promptpath-timing", "1")
 """Asks a server that knows the timing contract (docs/contract/timing.md) for its own times."""
 
 
-def build_request(plan: Plan, connection: Connection) -> HttpRequest:
-    """The plan's request. Headers of the plan win over our defaults."""
-    target = connection.target
+@dataclass(frozen=True, slots=True)
+class QueuedRequest:
+    """A request that an HTTP connection has taken, and its bytes as far as they may go out now."""
+
+    request: HttpRequest
+    stream: int
+    first: bytes
+
+
+def queue_request(http: HttpConnection, request: HttpRequest) -> QueuedRequest:
+    """Have the connection write the request. Raises MeasureError when it can take none."""
+    stream = http.request(request)
+    return QueuedRequest(request, stream, http.data_to_send())
+
+
+def build_request(plan: Plan, target: Target, *, absolute_form: bool) -> HttpRequest:
+    """The plan's request, to `target`; `absolute_form` names the whole URL, as an HTTP proxy wants
+    it (RFC 9112, 3.2.2). Headers of the plan win over our defaults."""
     extra: Headers = ()
-    if connection.absolute_form and plan.proxy is not None:
+    if absolute_form and plan.proxy is not None:
         extra = proxy_authorization(plan.proxy)
     if plan.server_timing and plan.method == "POST":
         extra = (*extra, TIMING_HEADER)
@@ -29,7 +45,7 @@ def build_request(plan: Plan, connection: Connection) -> HttpRequest:
         method=plan.method,
         scheme=target.scheme,
         authority=target.authority,
-        target=target.url if connection.absolute_form else target.path,
+        target=target.url if absolute_form else target.path,
         headers=_merge(defaults, extra, plan.headers),
         body=plan.body or b"",
     )

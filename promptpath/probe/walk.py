@@ -23,7 +23,14 @@ from promptpath.model.units import Ns
 from promptpath.model.urls import parse_url
 from promptpath.probe.aftermath import explain_run
 from promptpath.probe.clock import RunClock
-from promptpath.probe.connect import Connection, open_connection, prepare, snapshot
+from promptpath.probe.connect import (
+    Connection,
+    Ready,
+    open_connection,
+    prepare,
+    ready_for,
+    snapshot,
+)
 from promptpath.probe.exchange import Exchange, LimitReached
 from promptpath.probe.link import Closed
 from promptpath.probe.recorder import Recorder
@@ -84,6 +91,7 @@ class _Run:
         self._watch = watch
         self._clock = clock
         self._recorder = Recorder(clock, secrets=secrets)
+        self._ready: dict[str, Ready] = {}
         self._connection: Connection | None = None
         self._reader: ResponseReader | None = None
         self._truncated: str | None = None
@@ -103,6 +111,8 @@ class _Run:
 
     def _begin(self, carried: Connection | None) -> None:
         """From here on time counts."""
+        if carried is None:
+            self._ready = ready_for(self._plan)
         self._clock = self._clock.restarted()
         self._recorder = Recorder(self._clock, secrets=self._recorder.secrets)
         for observer in self._watch(self._index, self._kind, self._clock):
@@ -165,7 +175,8 @@ class _Run:
             connect_ns = recorder.now_ns() + plan.limits.connect_ns
             if deadline_ns is not None:
                 connect_ns = min(connect_ns, deadline_ns)
-            self._connection = await open_connection(recorder, plan, connect_ns)
+            ready, self._ready = self._ready, {}  # a redirect leads to another request
+            self._connection = await open_connection(recorder, plan, connect_ns, ready)
         exchange = Exchange(recorder, plan, self._connection, deadline_ns)
         try:
             return await exchange.run()

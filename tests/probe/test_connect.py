@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +18,7 @@ from promptpath.errors import MeasureError, UsageError
 from promptpath.model.plan import HttpChoice, Plan, ProxyKind, ProxyPlan
 from promptpath.model.urls import parse_url
 from promptpath.probe.clock import RunClock
-from promptpath.probe.connect import Connection, open_connection, prepare
+from promptpath.probe.connect import Connection, open_connection, prepare, ready_for
 from promptpath.probe.recorder import Recorder
 from promptpath.wire.h1 import H1Connection
 from promptpath.wire.h2 import H2Connection
@@ -75,7 +78,7 @@ def test_clear_text_is_http_1_unless_http_2_was_asked_for(
     assert isinstance(connection.http, kind)
     assert connection.tls is None and connection.conn == 1
     assert names(recorder) == ["resolve", "dial"]
-    assert snapshots(recorder) == ["connected", "connected"]
+    assert snapshots(recorder) == ["connected"]
 
 
 def test_http_2_begins_with_its_preface_before_any_request() -> None:
@@ -169,3 +172,60 @@ def test_a_peer_that_speaks_no_tls_is_told_by_the_stage(certs: Certificates) -> 
     with ScriptedOrigin([b"SSH-2.0-OpenSSH_9.2\r\n", HOLD]) as origin:
         _, error = failing(plan_for(f"https://localhost:{origin.port}/"))
     assert (error.stage, error.code) == ("tls", "not-tls")
+
+
+def test_our_own_queries_on_the_path_find_their_codec_loaded() -> None:
+    plan = plan_for("http://ai.example/", resolver=("127.0.0.1", 53))
+    loads = "import sys; from promptpath.probe.connect import prepare; import pickle; "
+    code = (
+        f"{loads}prepare(pickle.loads({pickle.dumps(plan)!r})); print('dns.message' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+# -- the request written ahead ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "choice", "names"),
+    [
+        ("https://ai.example/v1/chat/completions", HttpChoice.AUTO, ["h2", "http/1.1"]),
+        ("https://ai.example/v1/chat/completions", HttpChoice.H1, ["http/1.1"]),
+        ("http://ai.example/v1/chat/completions", HttpChoice.AUTO, ["http/1.1"]),
+        ("http://ai.example/v1/chat/completions", HttpChoice.H2, ["h2"]),
+    ],
+)
+def test_the_request_is_written_ahead_for_each_protocol_there_may_be(
+    url: str, choice: HttpChoice, names: list[str]
+) -> None:
+    plan = plan_for(url, http=choice, method="POST", body=b'{"stream":true}')
+    ready = ready_for(plan)
+    assert list(ready) == names
+    for name, made in ready.items():
+        assert made.opening.startswith(PREFACE) if name == "h2" else made.opening == b""
+        assert made.queued is not None and made.http.request_sent(made.queued.stream)
+        assert made.queued.first.endswith(plan.body or b"?")
+
+
+def test_a_request_that_cannot_be_written_is_told_when_its_turn_comes() -> None:
+    plan = plan_for("http://ai.example/", headers=(("x-bad", "a\r\nb"),))
+    assert ready_for(plan)["http/1.1"].queued is None
+
+
+def test_what_was_written_ahead_goes_out_once() -> None:
+    with ScriptedOrigin([HOLD]) as origin:
+        plan = plan_for(origin.url("/"))
+        ready = ready_for(plan)
+        recorder = Recorder(RunClock.start())
+
+        async def opened() -> Connection:
+            deadline_ns = recorder.clock.deadline(PATIENCE_NS)
+            connection = await open_connection(recorder, plan, deadline_ns, ready)
+            connection.link.abort()
+            return connection
+
+        connection = asyncio.run(opened())
+    made = ready["http/1.1"]
+    assert connection.http is made.http and connection.queued is made.queued
+    assert connection.http.data_to_send() == b""

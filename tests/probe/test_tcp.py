@@ -367,6 +367,7 @@ def test_an_endless_sender_is_slowed_down_when_nobody_reads_the_link() -> None:
     async def scenario() -> None:
         async with pair() as p:
             total = 5 * INBOX_BYTES
+            p.link.write(b"request")
             writer = threading.Thread(target=p.peer.sendall, args=(b"z" * total,))
             writer.start()
             while not p.link.pauses:
