@@ -20,6 +20,7 @@ from reference_server.edge.affinity import prefix_blocks
 from reference_server.edge.balance import Backend, Balancer
 from reference_server.edge.headers import request_headers, response_headers
 from reference_server.edge.health import check
+from reference_server.edge.merge import merge
 from reference_server.edge.replicas import Replicas
 from reference_server.edge.upstream import Pool, UpstreamBroken, UpstreamConnection
 
@@ -27,6 +28,7 @@ _LOG = logging.getLogger("reference_server")
 _CHECK_S = 1.0
 """Between two health checks of a backend. A choice."""
 _STATUS = "/promptpath/edge"
+_METRICS = "/metrics"
 _TIMELINE = "/promptpath/requests/"
 
 
@@ -82,6 +84,8 @@ class EdgeApp:
         try:
             if exchange.path == _STATUS:
                 await self._status(exchange)
+            elif exchange.path == _METRICS:
+                await self._metrics(scope, exchange)
             elif exchange.path.startswith(_TIMELINE):
                 await self._ask_all(scope, exchange)
             else:
@@ -185,6 +189,17 @@ class EdgeApp:
                     break
         kept = [each for each in headers if each[0] != b"content-length"]
         await exchange.respond(status, response_headers(kept, 0, name), body)
+
+    async def _metrics(self, scope: Scope, exchange: Exchange) -> None:
+        texts: dict[str, str] = {}
+        for backend in self.balancer.backends:
+            with suppress(OSError, UpstreamBroken):
+                connection = await self._pools[backend].take()
+                _, _, body = await _fetch(connection, scope)
+                self._pools[backend].give_back(connection)
+                texts[backend.name] = body.decode("utf-8", "replace")
+        head = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
+        await exchange.respond(200, head, merge(texts).encode())
 
     async def _status(self, exchange: Exchange) -> None:
         rows = [

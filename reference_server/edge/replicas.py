@@ -39,13 +39,12 @@ class Replicas:
         self.model = "unknown"
 
     async def start(self, backends: Sequence[Backend]) -> None:
-        """Start all, one after the other; returns when all listen. Raises ReplicaError."""
-        try:
-            for backend in backends:
-                await self._start(backend)
-        except BaseException:
-            await self.stop()
-            raise
+        """Start all at once; returns when all listen. Raises ReplicaError."""
+        starts = (self._start(backend) for backend in backends)
+        for result in await asyncio.gather(*starts, return_exceptions=True):
+            if isinstance(result, BaseException):
+                await self.stop()
+                raise result
         loop = asyncio.get_running_loop()
         self._keepers = [loop.create_task(self._keep(backend)) for backend in backends]
 

@@ -27,9 +27,8 @@ async function showGauges() {
   element("waiting").textContent = now.waiting ?? "–";
   element("kv").hidden = now.used === undefined;
   if (now.used !== undefined) {
-    element("kv-meter").value = now.used;
-    const used = Math.round(now.used * (now.blocks ?? 0));
-    element("kv-text").textContent = `${used} of ${now.blocks}`;
+    element("kv-meter").value = now.used / now.blocks;
+    element("kv-text").textContent = `${Math.round(now.used)} of ${now.blocks}`;
   }
 }
 

@@ -44,15 +44,16 @@ export async function timeline(id, headers) {
 // The few gauges that the page shows; a missing one is undefined.
 export async function gauges() {
   const text = await (await fetch("metrics", { cache: "no-store" })).text();
-  const value = (name) => {
-    const found = text.match(new RegExp(`^vllm:${name}\\{[^}]*\\} ([0-9.e+-]+)$`, "m"));
-    return found ? Number(found[1]) : undefined;
-  };
-  const blocks = text.match(/num_gpu_blocks="(\d+)"/);
+  // Behind an edge each replica has a sample of its own.
+  const values = (pattern) => [...text.matchAll(new RegExp(pattern, "gm"))].map((each) => Number(each[1]));
+  const gauge = (name) => values(`^vllm:${name}\\{[^}]*\\} ([0-9.e+-]+)$`);
+  const sum = (list) => (list.length ? list.reduce((one, two) => one + two) : undefined);
+  const blocks = values('num_gpu_blocks="(\\d+)"');
+  const used = gauge("kv_cache_usage_perc").map((share, index) => share * blocks[index]);
   return {
-    running: value("num_requests_running"),
-    waiting: value("num_requests_waiting"),
-    used: value("kv_cache_usage_perc"),
-    blocks: blocks ? Number(blocks[1]) : undefined,
+    running: sum(gauge("num_requests_running")),
+    waiting: sum(gauge("num_requests_waiting")),
+    used: sum(used),
+    blocks: sum(blocks),
   };
 }

@@ -161,7 +161,8 @@ async def test_a_client_that_leaves_is_gone_for_the_backend_too() -> None:
                 break
         for _ in range(200):
             text = (await client.get("/metrics")).text
-            if 'vllm:num_requests_running{model_name="promptpath-paced"} 0' in text:
+            label = f'{{replica="b{behind.port}",model_name="promptpath-paced"}}'
+            if f"vllm:num_requests_running{label} 0" in text:
                 break
             await asyncio.sleep(0.01)
         else:
@@ -176,13 +177,25 @@ async def test_a_client_that_reads_nothing_fills_no_memory_and_loses_its_request
     async with serving(settings=fast) as behind, edge(behind.port) as front:
         body = json.dumps(chat(max_tokens=1_000_000)).encode()
         head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+        label = f'replica="b{behind.port}",model_name="promptpath-paced"'
         with socket.create_connection(("127.0.0.1", front.port)) as silent:
             silent.sendall(head.encode() + body)
             async with http(front) as client:
                 for running in (1, 0):
-                    wanted = f'num_requests_running{{model_name="promptpath-paced"}} {running}'
+                    wanted = f"num_requests_running{{{label}}} {running}"
                     while wanted not in (await client.get("/metrics")).text:
                         await asyncio.sleep(0.01)
+
+
+@in_loop
+async def test_the_metrics_are_those_of_all_replicas() -> None:
+    async with serving(settings=FAST) as one, serving(settings=FAST) as two:
+        async with edge(one.port, two.port, free_port()) as front, http(front) as client:
+            text = (await client.get("/metrics")).text
+    assert text.count("# TYPE vllm:num_requests_running gauge") == 1
+    for port in (one.port, two.port):
+        label = f'{{replica="b{port}",model_name="promptpath-paced"}}'
+        assert f"vllm:num_requests_running{label} 0" in text
 
 
 @in_loop

@@ -82,6 +82,19 @@ def test_the_second_turn_knows_the_first(tab: Browser, running: Running) -> None
 
 @pytest.mark.peer
 @pytest.mark.slow
+def test_behind_an_edge_it_shows_the_same_trip_and_the_sum_of_all_replicas(
+    tab: Browser, tmp_path: Path
+) -> None:
+    with server(*PACE, "--edge", "--replicas", "2", "--sessions", str(tmp_path / "t")) as running:
+        tab.go(running.url + "/")
+        tab.wait_for("document.body.dataset.state === 'ready'")
+        send(tab, "one", 2)
+        assert texts(tab, "#stages .name") == STAGES
+        assert texts(tab, "#running") == ["0"] and tab.log() == []
+
+
+@pytest.mark.peer
+@pytest.mark.slow
 def test_what_people_and_servers_say_is_shown_as_text(tab: Browser, tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)>"
     with server(*PACE, "--sessions", "off", "--text", evil) as running:
