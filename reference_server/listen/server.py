@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from reference_server.asgi import App
 from reference_server.clock import Now, monotonic_ns
@@ -13,6 +14,9 @@ from reference_server.settings import ListenSettings
 
 _LAST_CALL_S = 1.0
 """For the end of an answer to be written to a client that reads. A choice."""
+_CLOSE_S = 0.5
+"""For connections whose answers have ended to be closed by both sides. A choice."""
+_LOOK_S = 0.01
 
 
 class Listener:
@@ -67,23 +71,28 @@ class Listener:
         self._server.close()
         for connection in list(self._connections):
             connection.shutdown()
-        whole = await self._closed_within(self._settings.grace_s if grace_s is None else grace_s)
+        whole = await self._answered_within(self._settings.grace_s if grace_s is None else grace_s)
         if not whole and last_call is not None:
             await last_call()
-            whole = await self._closed_within(_LAST_CALL_S)
-        if not whole:
-            for connection in list(self._connections):
-                connection.cancel()
-            # One round for the cancelled tasks and for connection_lost.
-            await asyncio.sleep(0)
+            await self._answered_within(_LAST_CALL_S)
+        for connection in list(self._connections):
+            connection.cancel()
+        # One round for the cancelled tasks and for connection_lost.
+        await asyncio.sleep(0)
         await asyncio.sleep(0)
 
-    async def _closed_within(self, limit_s: float) -> bool:
+    async def _answered_within(self, limit_s: float) -> bool:
+        """Whether all answers ended in time. Then the connections get a moment more: over TLS one
+        is closed only when the client has said so too, and a client that is idle does not."""
         try:
             async with asyncio.timeout(limit_s):
-                await self._all_closed.wait()
+                while any(connection.busy for connection in self._connections):  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK_S)
         except TimeoutError:
             return False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(limit_s, _CLOSE_S)):
+                await self._all_closed.wait()
         return True
 
     def _accept(self) -> Connection:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 
 import pytest
 
@@ -10,6 +12,7 @@ from reference_server.app import create_app
 from reference_server.clock import monotonic_ns
 from reference_server.listen.server import Listener
 from reference_server.settings import ListenSettings, PaceSettings, Settings
+from tests.peers.certs import Certificates
 from tests.reference_server.harness import in_loop, serving
 
 STREAM = b"GET /promptpath/silence?silence_ms=60000 HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -39,6 +42,23 @@ async def test_a_stop_closes_idle_connections_at_once() -> None:
         writer.close()
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", served.port)
+
+
+@in_loop
+async def test_an_idle_tls_client_that_never_says_goodbye_does_not_hold_the_stop(
+    certs: Certificates,
+) -> None:
+    context = ssl.create_default_context(cafile=str(certs.ca))
+    async with serving(leaf=certs.good) as served:
+        with socket.create_connection(("localhost", served.port)) as plain:
+            plain.settimeout(10)
+            secure = await asyncio.to_thread(
+                context.wrap_socket, plain, server_hostname="localhost"
+            )
+            began_ns = monotonic_ns()
+            await served.listener.stop(grace_s=20)
+            assert monotonic_ns() - began_ns < 10_000_000_000
+            secure.close()
 
 
 @in_loop
