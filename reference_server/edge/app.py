@@ -137,6 +137,8 @@ class EdgeApp:
                 raise ClientGone("the client left")
             await answer
             whole = request.complete
+        except _CannotPass:
+            await _refuse(exchange, 400, "invalid_request", "The request cannot be passed on.")
         except UpstreamBroken as error:
             if not exchange.started:
                 await _refuse(exchange, 502, "backend_failed", "The backend broke off.")
@@ -228,6 +230,10 @@ class EdgeApp:
                     _LOG.warning("%s is %s", backend.name, "back" if good else "out")
 
 
+class _CannotPass(Exception):
+    """What HTTP/2 let through cannot be said in HTTP/1.1 (a target with spaces, for example)."""
+
+
 class _Request:
     """The client's request on its way to the backend."""
 
@@ -272,11 +278,14 @@ class _Request:
         target = self._scope["raw_path"]
         if self._scope["query_string"]:
             target += b"?" + self._scope["query_string"]
-        head = h11.Request(
-            method=self._scope["method"].encode("ascii", "replace"),
-            target=target,
-            headers=request_headers(self._scope, framing),
-        )
+        try:
+            head = h11.Request(
+                method=self._scope["method"].encode("ascii", "replace"),
+                target=target,
+                headers=request_headers(self._scope, framing),
+            )
+        except h11.LocalProtocolError:
+            raise _CannotPass from None
         await self._connection.send(head)
         self.passed_on_ns = self._now()
         message = first

@@ -263,3 +263,22 @@ async def test_a_backend_that_speaks_no_http_is_a_502() -> None:
     async with edge(port) as front, http(front) as client:
         assert (await client.get("/v1/models")).status_code == 502
     server.close()
+
+
+@in_loop
+async def test_what_cannot_be_said_in_http_1_is_a_400() -> None:
+    async with serving(settings=FAST) as behind, edge(behind.port) as front:
+        asked = [{"type": "http.request", "body": b"", "more_body": False}]
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            return asked.pop() if asked else await asyncio.Future()
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        scope: Scope = {"type": "http", "http_version": "2", "method": "GET", "scheme": "https"}
+        scope["path"], scope["raw_path"], scope["query_string"] = "/a b", b"/a b", b""
+        scope["headers"] = [(b"host", b"x")]
+        await front.app(scope, receive, send)
+    assert sent[0]["status"] == 400
