@@ -110,7 +110,7 @@ def test_a_window_is_a_short_stream_of_its_own(tmp_path: Path) -> None:
 # name, strict, flagged, flagged or undecided: what the recordings gave when this was written.
 BARS = [
     ("loopback", False, 0.99, 0.98, 0.98),
-    ("link", False, 0.87, 0.88, 0.96),
+    ("link", False, 0.87, 0.87, 0.96),
     ("loopback", True, 0.99, 1.0, 1.0),
     ("link", True, 0.98, 1.0, 1.0),
 ]

@@ -1,4 +1,4 @@
-"""Whole events in groups, one HTTP frame each: a timer, a buffer or the sender's own batches."""
+"""Whole events in groups: a timer, a buffer or the sender's own batches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from promptpath.analysis.buffering.bursts import variation
 from promptpath.analysis.buffering.judgement import Answer, Guess, why
 from promptpath.analysis.buffering.shape import Shape
 from promptpath.analysis.buffering.thresholds import (
+    COLLECTED,
     MIN_EVENTS,
     MOST,
     NEARLY_ALL,
@@ -65,7 +66,7 @@ def _timer(shape: Shape, said: str, *others: Answer) -> Guess:
     return Guess(
         answer=Answer.TIMER,
         because=why(said),
-        layer="http-frame",
+        layer=_layer(shape),
         period_ns=period,
         alternatives=others,
         next_test="ask the server directly: a timer of its own would stay",
@@ -95,17 +96,17 @@ def batches(shape: Shape) -> Guess:
         return Guess(
             answer=Answer.SERVER_BATCH,
             because=why(
-                "groups of whole events, one HTTP frame each, of different numbers that the wait"
-                " before them does not explain"
+                "groups of whole events, of different numbers that the wait before them does not"
+                " explain"
             ),
-            layer="http-frame",
+            layer=_layer(shape),
             alternatives=(Answer.PACED_BATCH,),
             next_test=NEXT_ACTIVE,
         )
     return Guess(
         answer=Answer.PACED_BATCH,
         because=why(f"{shape.per_burst:.1f} whole events together every {gap}"),
-        layer="http-frame",
+        layer=_layer(shape),
         period_ns=round(shape.median_gap_ns),
         alternatives=(Answer.TIMER, Answer.SERVER_BATCH, Answer.SIZE_BUFFER),
         next_test=NEXT_ACTIVE,
@@ -117,21 +118,9 @@ def _of_the_sender(shape: Shape) -> bool:
     with anybody who only collects."""
     if shape.gap_variation <= STEADY or shape.count_variation <= STEADY or _wavers(shape):
         return False
-    return follows(shape) < MOST
+    return shape.follows < MOST
 
 
-def follows(shape: Shape) -> float:
-    """Correlation of a burst's event count with the gap before it, -1..1; 0 for too few."""
-    pairs = [
-        (float(after.start_ns - before.start_ns), float(after.events))
-        for before, after in zip(shape.bursts, shape.bursts[1:], strict=False)
-        if after.events
-    ][:-1]
-    if len(pairs) < 3:
-        return 0.0
-    mean_gap = sum(gap for gap, _ in pairs) / len(pairs)
-    mean_count = sum(count for _, count in pairs) / len(pairs)
-    both = sum((gap - mean_gap) * (count - mean_count) for gap, count in pairs)
-    gaps = sum((gap - mean_gap) ** 2 for gap, _ in pairs)
-    counts = sum((count - mean_count) ** 2 for _, count in pairs)
-    return both / (gaps * counts) ** 0.5 if gaps > 0 and counts > 0 else 0.0
+def _layer(shape: Shape) -> str:
+    """Groups in a frame of their own, or frames of one event that travel in groups."""
+    return "http-frame" if (shape.per_frame or 0.0) >= COLLECTED else "segment"

@@ -25,7 +25,7 @@ RIGHT: dict[Answer, tuple[int, int]] = {
     Answer.TIMER: (26, 26),
     Answer.ONE_EVENT_HOLD: (4, 4),
     Answer.COMPRESSION: (8, 8),
-    Answer.TRANSPORT_CORK: (43, 43),
+    Answer.TRANSPORT_CORK: (42, 42),
     Answer.LOSS: (2, 2),
     Answer.CLIENT_LAG: (6, 6),
     Answer.SERVER_BATCH: (15, 15),

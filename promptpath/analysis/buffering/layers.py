@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from promptpath.analysis.buffering.bursts import SILENCE_NS
 from promptpath.analysis.buffering.judgement import Answer, Guess, why
 from promptpath.analysis.buffering.shape import Shape
 from promptpath.analysis.buffering.thresholds import (
     COLLECTED,
+    CORK_NS,
     FEW_FULL,
     LOSSY,
     MIN_BUFFER,
@@ -23,19 +25,20 @@ from promptpath.analysis.buffering.thresholds import (
     TLS_BIG,
 )
 from promptpath.analysis.stats import quantile
-from promptpath.model.units import NS_PER_MS, format_duration
+from promptpath.model.units import format_duration
 
 
-def by_layers(shape: Shape) -> Guess | None:
-    """Who collected the events of a stream that was held, by the layers at which they are still
-    single; None where whole events came in groups that each layer shows as one."""
+def by_layers(shape: Shape, *, held: bool = False) -> Guess | None:
+    """Who collected the events of a stream, by the layers at which they are still single; None
+    where whole events came in groups that each layer shows as one, or that the sender may have
+    written together. `held`: the sender's stamps say that he did not."""
     return (
         _compression(shape)
         or _tls_records(shape)
         or size_buffer(shape)
         or _loss(shape)
-        or _client_lag(shape)
-        or _below_http(shape)
+        or _client_lag(shape, held)
+        or _below_http(shape, held)
     )
 
 
@@ -124,6 +127,10 @@ def _usual_size(shape: Shape) -> int | None:
     size, share = shape.frame_mode
     if share >= MOST:
         return size
+    return _usual_burst(shape)
+
+
+def _usual_burst(shape: Shape) -> int | None:
     sizes = sorted(burst.size for burst in shape.core)
     return round(quantile(sizes, 0.5)) if sizes else None
 
@@ -157,8 +164,9 @@ def _loss(shape: Shape) -> Guess | None:
     )
 
 
-def _client_lag(shape: Shape) -> Guess | None:
-    """Each event in a segment of its own, small ones, several waiting when we read."""
+def _client_lag(shape: Shape, held: bool) -> Guess | None:
+    """Each event in a segment of its own, small ones, several waiting when we read. A sender that
+    writes several at once leaves the same, unless more came after a longer wait."""
     if not _own_segments(shape) or shape.out_of_order or shape.per_frame is None:
         return None
     if not intact(shape) or shape.mid_event > NOTABLE:
@@ -168,6 +176,17 @@ def _client_lag(shape: Shape) -> Guess | None:
     in_bursts = sum(burst.events for burst in shape.multi)
     if together < MOST * in_bursts:
         return None
+    if not held and shape.follows < MOST:
+        return Guess(
+            answer=Answer.INCONCLUSIVE,
+            because=why(
+                "each event came in a TCP segment of its own, several in one read: they were sent"
+                " together, or waited in this machine's socket"
+            ),
+            layer="segment",
+            alternatives=(Answer.SERVER_BATCH, Answer.CLIENT_LAG),
+            next_test="run on an idle machine, and ask the server directly",
+        )
     late = [burst.late_ns for burst in shape.multi]
     return Guess(
         answer=Answer.CLIENT_LAG,
@@ -181,7 +200,19 @@ def _client_lag(shape: Shape) -> Guess | None:
     )
 
 
-def _below_http(shape: Shape) -> Guess | None:
+def _waited(shape: Shape) -> bool:
+    """Somebody below HTTP waited: more came after a longer wait, or the wait is one that TCP's
+    senders know: 200 ms and the next event, a round trip, a full segment."""
+    gap = shape.median_gap_ns
+    usual = quantile(sorted(burst.events for burst in shape.core), 0.5) if shape.core else 0.0
+    next_event = gap / max(1.0, usual)
+    armed = CORK_NS - SILENCE_NS <= gap <= CORK_NS + next_event + SILENCE_NS
+    acked = abs(gap - shape.evidence.rtt_ns) <= SILENCE_NS
+    filled = shape.full_segment is not None and (_usual_burst(shape) or 0) >= shape.full_segment
+    return shape.follows >= MOST or armed or acked or filled
+
+
+def _below_http(shape: Shape, held: bool) -> Guess | None:
     frames = shape.frames_per_burst
     if shape.together < FEW_FULL:
         return None
@@ -201,6 +232,8 @@ def _below_http(shape: Shape) -> Guess | None:
             period_ns=round(shape.median_gap_ns),
             next_test="ask for a slower stream: a throttle lets it pass",
         )
+    if not (held or segmented or _waited(shape)):
+        return None
     return Guess(
         answer=Answer.TRANSPORT_CORK,
         because=why(
@@ -209,7 +242,7 @@ def _below_http(shape: Shape) -> Guess | None:
         ),
         layer="segment",
         period_ns=round(shape.median_gap_ns),
-        alternatives=(Answer.TIMER,) if shape.evidence.rtt_ns < NS_PER_MS else (Answer.LOSS,),
+        alternatives=() if held else (Answer.SERVER_BATCH,),
         next_test="ask over HTTP/2 or TLS, where a sender's cork rarely applies",
     )
 

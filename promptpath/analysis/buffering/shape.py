@@ -136,11 +136,16 @@ class Shape:
         sizes = (s for s, n in zip(reads.size, reads.segments, strict=True) if n == 1)
         return max(sizes, default=0)
 
+    @property
+    def full_segment(self) -> int | None:
+        """Bytes of a full segment; None where none was seen."""
+        full = FULL_SEGMENT * (self.evidence.mtu or USUAL_MTU)
+        return self.largest_segment if self.largest_segment >= full else None
+
     def fills_segments(self, burst: Burst) -> bool:
         """The burst is made of full segments: if it ends within an event, TCP cut there."""
-        most = self.largest_segment
-        full = FULL_SEGMENT * (self.evidence.mtu or USUAL_MTU)
-        return most >= full and burst.size > 0 and burst.size % most == 0
+        most = self.full_segment
+        return most is not None and burst.size > 0 and burst.size % most == 0
 
     # -- rhythm ----------------------------------------------------------------------------------
 
@@ -180,6 +185,24 @@ class Shape:
     def cut_mid_event(self) -> float:
         """The same without those that TCP's own segmentation cut."""
         return _share([b.pending > 0 and not self.fills_segments(b) for b in self.core])
+
+    @cached_property
+    def follows(self) -> float:
+        """Correlation of a burst's event count with the gap before it, -1..1; 0 for too few. High
+        where events pile up while somebody waits, low where they are made together."""
+        pairs = [
+            (float(after.start_ns - before.start_ns), float(after.events))
+            for before, after in pairwise(self.bursts)
+            if after.events
+        ][:-1]
+        if len(pairs) < 3:
+            return 0.0
+        mean_gap = sum(gap for gap, _ in pairs) / len(pairs)
+        mean_count = sum(count for _, count in pairs) / len(pairs)
+        both = sum((gap - mean_gap) * (count - mean_count) for gap, count in pairs)
+        gaps = sum((gap - mean_gap) ** 2 for gap, _ in pairs)
+        counts = sum((count - mean_count) ** 2 for _, count in pairs)
+        return float(both / (gaps * counts) ** 0.5) if gaps > 0 and counts > 0 else 0.0
 
     # -- loss and lateness -----------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ def decide_stamped(shape: Shape, hold: Hold) -> Guess:
         return _once_later(shape, steps)
     if _grows(shape, excess):
         return _throttle(shape, excess)
-    return by_layers(shape) or timer_by_stamps(shape)
+    return by_layers(shape, held=True) or timer_by_stamps(shape)
 
 
 def send_gaps_ns(evidence: Evidence) -> list[Ns]:

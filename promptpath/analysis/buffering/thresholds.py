@@ -44,6 +44,8 @@ MIN_BUFFER = 2048
 TLS_BIG = 4096
 """A record this large holds many small events; nginx' ssl_buffer_size and OpenSSL's records are 4
 to 16 KiB (RFC 8446, 5.1: 2^14 at most)."""
+CORK_NS = 200 * NS_PER_MS
+"""How long Linux keeps a corked segment at most (tcp(7), TCP_CORK: 200 ms)."""
 LOSSY = 0.15
 """Share of bursts with an out-of-order segment above which loss explains them; measured: 0.06 at
 most where a cork does on a lossy link, 0.65 and more where loss does."""

@@ -156,9 +156,10 @@ RULES = (
         title="Small events are collected below HTTP",
         severity=Severity.WARNING,
         asks="Does a sender's socket wait for more?",
-        decided="HTTP frames as their sender made them, several a burst: Nagle's algorithm (RFC"
-        " 1122, 4.2.3.4), delayed ACKs, MSG_MORE. Warning from a noticed hold on (0.1 s:"
-        " Nielsen 1993), info below.",
+        decided="HTTP frames as their sender made them, several a burst, and more after a longer"
+        " wait, or after one that TCP's senders know: 200 ms (tcp(7), TCP_CORK), a round trip"
+        " (Nagle's algorithm, RFC 1122, 4.2.3.4), a full segment. Warning from a noticed hold on"
+        " (0.1 s: Nielsen 1993), info below.",
         advice="Set TCP_NODELAY, and no cork, at the hop before the client.",
         is_not="Not a buffer: at most a segment or 200 ms are held.",
         condition=_is(Answer.TRANSPORT_CORK),

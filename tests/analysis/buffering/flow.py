@@ -170,9 +170,19 @@ def in_records(bytes_: int, sent: Sequence[Sent]) -> Flow:
     return flow
 
 
-def read_late(period_ms: float, sent: Sequence[Sent]) -> Flow:
-    """A client that reads every `period_ms` only: a segment an event, several a read."""
-    flow = corked(period_ms, sent)
+def read_late(pause_ms: float, sent: Sequence[Sent], *, seed: int = 1) -> Flow:
+    """A client that reads again only after half to one and a half `pause_ms`: a segment an event,
+    several a read."""
+    dice = random.Random(seed)
+    groups: list[tuple[float, list[int]]] = []
+    until = 0.0
+    for index, event in enumerate(sent):
+        if event.at_ms > until:
+            until = max(until, event.at_ms) + pause_ms * dice.uniform(0.5, 1.5)
+            groups.append((until, []))
+        groups[-1][1].append(index)
+    flow = grouped(sent, groups)
+    flow.frames = [event.size for event in sent]
     for delivery in flow.deliveries:
         delivery.segments = len(delivery.events)
         delivery.late_ms = delivery.at_ms - sent[delivery.events[0]].at_ms

@@ -145,6 +145,26 @@ def test_a_cork_leaves_frames_of_one_event() -> None:
     assert found.period_ns == pytest.approx(200e6, rel=0.05)
 
 
+@pytest.mark.parametrize("own_segments", [False, True])
+@pytest.mark.parametrize("counts", [[4] * 40, [3, 1, 5, 2, 4, 1, 5, 3, 2, 4] * 4])
+def test_a_server_that_writes_several_frames_a_step_is_no_cork_and_no_late_client(
+    counts: list[int], own_segments: bool
+) -> None:
+    flow = f.batched(counts, step_ms=30, size=97)
+    flow.frames = [97] * sum(counts)
+    if own_segments:
+        for delivery in flow.deliveries:
+            delivery.segments = len(delivery.events)
+    undecided = Answer.INCONCLUSIVE if own_segments else Answer.PACED_BATCH
+    assert judged(flow).answer in (undecided, Answer.SERVER_BATCH)
+
+
+def test_a_cork_over_a_steady_stream_is_known_by_its_200_ms() -> None:
+    found = judged(f.corked(200, f.steady(300, gap_ms=20, size=97)))
+    assert found.answer is Answer.TRANSPORT_CORK
+    assert judged(f.corked(120, f.steady(300, gap_ms=20, size=97))).answer is Answer.PACED_BATCH
+
+
 def test_full_tls_records_over_frames_of_one_event_are_a_record_buffer() -> None:
     found = judged(f.in_records(16_384, f.varied(600, gap_ms=10, size=97)))
     assert found.answer is Answer.TLS_RECORD_BUFFER
@@ -228,7 +248,7 @@ def test_jitter_within_what_is_tolerated_is_never_a_box(
 MAKERS: dict[str, tuple[Callable[[list[f.Sent]], f.Flow], set[Answer]]] = {
     "timer": (lambda sent: f.timed(100, sent), {Answer.TIMER, Answer.PACED_BATCH}),
     "buffer": (lambda sent: f.held_until(4096, sent), {Answer.SIZE_BUFFER}),
-    "cork": (lambda sent: f.corked(100, sent), {Answer.TRANSPORT_CORK}),
+    "cork": (lambda sent: f.corked(200, sent), {Answer.TRANSPORT_CORK}),
 }
 
 
