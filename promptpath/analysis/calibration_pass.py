@@ -29,7 +29,7 @@ from promptpath.analysis.calibration import (
 from promptpath.analysis.cures import Cure, cures_for
 from promptpath.model.report import Evidence, Verdict
 from promptpath.model.rows import Json
-from promptpath.model.units import format_duration, opt_ms, to_ms
+from promptpath.model.units import Ns, format_duration, opt_ms, to_ms
 
 QUESTION = "calibration"
 PLAIN = "plain"
@@ -121,21 +121,15 @@ def judge_calibration(streams: Sequence[Stream]) -> Calibration | None:
     if fastest is None:
         return None
     ramp = next((s for s in streams if s.kind == "ramp" and s.whole), None)
-    single = next((s for s in streams if s.kind == "single"), None)
+    singles = [single_of(s, fastest) for s in streams if s.kind == "single"]
     variants = [s for s in streams if s.kind == "variant"]
-    rows = tuple(
-        Row(
-            run=s.run,
-            name=s.name,
-            http=s.http,
-            status=s.status,
-            held=held(s, fastest) if s.whole else None,
-        )
-        for s in variants
-    )
+    tries: dict[str, list[Row]] = {}
+    for stream in variants:
+        tries.setdefault(stream.name, []).append(_row(stream, fastest))
+    rows = tuple(_best(rows) for rows in tries.values())
     return Calibration(
         buffer=None if ramp is None else buffer_of(ramp),
-        single=None if single is None else single_of(single, fastest),
+        single=min(singles, key=_unclear, default=None),
         sweep=sweep_of(streams, fastest),
         rows=rows,
         intact=any(frames_intact(s) for s in variants if s.name == PLAIN),
@@ -143,6 +137,40 @@ def judge_calibration(streams: Sequence[Stream]) -> Calibration | None:
         whole=sum(s.whole for s in streams),
         headers=next((s.headers for s in variants if s.name == PLAIN), {}),
     )
+
+
+def _row(stream: Stream, fastest: Ns) -> Row:
+    return Row(
+        run=stream.run,
+        name=stream.name,
+        http=stream.http,
+        status=stream.status,
+        held=held(stream, fastest) if stream.whole else None,
+    )
+
+
+def _best(tries: Sequence[Row]) -> Row:
+    """Of several tries of one variant the one that was held least: a box holds every time, a busy
+    machine does not."""
+    return min(tries, key=lambda row: (row.held is None, row.held.p90_ns if row.held else 0))
+
+
+def _unclear(single: Single) -> bool:
+    return single.answer in (MIXED, SHORT)
+
+
+def to_repeat(found: Calibration) -> tuple[frozenset[str], bool]:
+    """What deserves another try before it is believed: the variants that were held, and whether the
+    single events were in no clear way."""
+    doubtful = {row.name for row in found.rows if row.held is None or not row.held.passes}
+    return frozenset(doubtful), found.single is None or _unclear(found.single)
+
+
+def superseded(streams: Sequence[Stream]) -> frozenset[int]:
+    """Runs of variants that another try of the same variant speaks for."""
+    found = judge_calibration(streams)
+    kept = {row.run for row in found.rows} if found is not None else set()
+    return frozenset(s.run for s in streams if found and s.kind == "variant" and s.run not in kept)
 
 
 # -- words -----------------------------------------------------------------------------------------

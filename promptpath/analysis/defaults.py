@@ -44,6 +44,8 @@ class Default:
     """What to write, or what to do where it cannot be set."""
     source: str
     verified: bool = False
+    signs: tuple[str, ...] = ()
+    """Words in a Server, Via or X-Served-By header that suggest the product (lower case)."""
 
 
 _IDLE = (TimerKind.IDLE, TimerKind.FIRST_BYTE)
@@ -57,6 +59,7 @@ DEFAULTS: tuple[Default, ...] = (
         cure="proxy_read_timeout 3600s; (ingress: nginx.ingress.kubernetes.io/proxy-read-timeout)",
         source="ngx_http_proxy_module.c; ingress-nginx config.go",
         verified=True,
+        signs=("nginx", "openresty", "kong", "apisix"),
     ),
     Default(
         seconds=60,
@@ -66,6 +69,7 @@ DEFAULTS: tuple[Default, ...] = (
         cure="raise idle_timeout.timeout_seconds (up to 4000); HTTP/2 PINGs and TCP keepalives do"
         " not reset it, a comment line does",
         source="docs.aws.amazon.com, edit-load-balancer-attributes",
+        signs=("awselb",),
     ),
     Default(
         seconds=60,
@@ -75,6 +79,7 @@ DEFAULTS: tuple[Default, ...] = (
         cure="ProxyPass / http://... timeout=3600",
         source="httpd docs, core Timeout",
         verified=True,
+        signs=("apache",),
     ),
     Default(
         seconds=60,
@@ -84,6 +89,7 @@ DEFAULTS: tuple[Default, ...] = (
         cure=".first_byte_timeout = 3600s; .between_bytes_timeout = 3600s; in the backend",
         source="varnishd -x parameter, 7.1",
         verified=True,
+        signs=("varnish",),
     ),
     Default(
         seconds=60,
@@ -93,6 +99,7 @@ DEFAULTS: tuple[Default, ...] = (
         cure="--backend-read-timeout=1h",
         source="nghttpx --help, 1.52",
         verified=True,
+        signs=("nghttpx",),
     ),
     Default(
         seconds=60,
@@ -101,6 +108,7 @@ DEFAULTS: tuple[Default, ...] = (
         setting="idle timeout",
         cure="send a comment line every 30 s",
         source="users' reports (secondary)",
+        signs=("fly/", "fly.io"),
     ),
     Default(
         seconds=10,
@@ -118,6 +126,7 @@ DEFAULTS: tuple[Default, ...] = (
         cure="timeout: 0s in the route (Istio: VirtualService http.timeout: 0s)",
         source="Envoy docs, faq/configuration/timeouts",
         verified=True,
+        signs=("envoy", "istio"),
     ),
     Default(
         seconds=29,
@@ -135,6 +144,7 @@ DEFAULTS: tuple[Default, ...] = (
         cure="CONFIG proxy.config.http.transaction_no_activity_timeout_out INT 3600",
         source="records.config as shipped, 9.2",
         verified=True,
+        signs=("trafficserver", "ats/"),
     ),
     Default(
         seconds=30,
@@ -143,6 +153,7 @@ DEFAULTS: tuple[Default, ...] = (
         setting="origin response timeout",
         cure="OriginReadTimeout: 60 (120 on request)",
         source="docs.aws.amazon.com, VpcOriginConfig",
+        signs=("cloudfront",),
     ),
     Default(
         seconds=30,
@@ -151,6 +162,7 @@ DEFAULTS: tuple[Default, ...] = (
         setting="backend service timeoutSec",
         cure="gcloud compute backend-services update NAME --timeout=3600",
         source="cloud.google.com, request distribution",
+        signs=("google",),
     ),
     Default(
         seconds=30,
@@ -167,6 +179,7 @@ DEFAULTS: tuple[Default, ...] = (
         setting="proxy read timeout",
         cure="raise the CDN resource's proxy read timeout",
         source="gcore.com/docs, CDN timeouts",
+        signs=("gcore",),
     ),
     Default(
         seconds=30,
@@ -175,6 +188,7 @@ DEFAULTS: tuple[Default, ...] = (
         setting="first byte within 30 s, then 55 s rolling",
         cure="send the head and a comment line at once, then one every 30 s",
         source="devcenter.heroku.com, request-timeout",
+        signs=("vegur", "heroku"),
     ),
     Default(
         seconds=55,
@@ -183,6 +197,7 @@ DEFAULTS: tuple[Default, ...] = (
         setting="55 s rolling window",
         cure="send a comment line every 30 s",
         source="devcenter.heroku.com, request-timeout (from memory)",
+        signs=("vegur", "heroku"),
     ),
     Default(
         seconds=25,
@@ -191,6 +206,7 @@ DEFAULTS: tuple[Default, ...] = (
         setting="25 s to the first byte",
         cure="send the head and a comment line at once",
         source="vercel.com/docs",
+        signs=("vercel",),
     ),
     Default(
         seconds=100,
@@ -199,6 +215,7 @@ DEFAULTS: tuple[Default, ...] = (
         setting="proxy read timeout",
         cure="send a first event at once and a comment line every 30 s",
         source="users' reports of error 524",
+        signs=("cloudflare",),
     ),
     Default(
         seconds=120,
@@ -207,6 +224,7 @@ DEFAULTS: tuple[Default, ...] = (
         setting="proxy read timeout",
         cure="send a comment line every 30 s (Enterprise: proxy_read_timeout)",
         source="developers.cloudflare.com, connection limits",
+        signs=("cloudflare",),
     ),
     Default(
         seconds=230,
@@ -232,6 +250,7 @@ DEFAULTS: tuple[Default, ...] = (
         cure="stream_idle_timeout: 0s",
         source="Envoy docs, faq/configuration/timeouts",
         verified=True,
+        signs=("envoy", "istio"),
     ),
     Default(
         seconds=300,
@@ -241,6 +260,7 @@ DEFAULTS: tuple[Default, ...] = (
         cure="socket-timeout 3600",
         source="/etc/privoxy/config, 3.0.34",
         verified=True,
+        signs=("privoxy",),
     ),
     Default(
         seconds=300,
@@ -266,6 +286,7 @@ DEFAULTS: tuple[Default, ...] = (
         cure="varnishd -p send_timeout=0",
         source="varnishd -x parameter, 7.1",
         verified=True,
+        signs=("varnish",),
     ),
     Default(
         seconds=900,
@@ -275,6 +296,7 @@ DEFAULTS: tuple[Default, ...] = (
         cure="read_timeout 1 hour",
         source="squid.conf.documented, 5.7",
         verified=True,
+        signs=("squid",),
     ),
     Default(
         seconds=75,
@@ -283,6 +305,8 @@ DEFAULTS: tuple[Default, ...] = (
         setting="keepalive_timeout",
         cure="keepalive_timeout 650s;",
         source="ngx_http_core_module.c",
+        verified=True,
+        signs=("nginx",),
     ),
     Default(
         seconds=60,
@@ -299,6 +323,7 @@ DEFAULTS: tuple[Default, ...] = (
         setting="KeepAliveTimeout / --timeout-keep-alive / server.keepAliveTimeout",
         cure="raise it above the idle timeout of the box in front",
         source="httpd, uvicorn and Node.js documentation",
+        signs=("apache", "uvicorn"),
     ),
 )
 """By product; docs/concepts/idle.md prints them."""

@@ -16,6 +16,7 @@ from promptpath.model.enums import KEEPALIVE_KINDS, EventKind, Layer
 from promptpath.model.names import (
     FAILURE,
     HTTP_END,
+    HTTP_HEADERS,
     HTTP_STATUS,
     LIMIT,
     MARK_GOAWAY,
@@ -46,6 +47,9 @@ AT_ONCE_NS = NS_PER_S
 PLACES = ("head", "body", "stream", "kept")
 KEEPALIVES = ("none", "comment", "event", "busy")
 """The words of names.TEST; a saved trace may hold others."""
+
+_HINTS = ("server", "via", "x-served-by")
+_HINT_CHARS = 200
 
 
 class Fate(StrEnum):
@@ -95,6 +99,8 @@ class StreamFate:
     expected: int | None
     """How many should have arrived by its end; None where none were sent."""
     status: int | None
+    boxes: str
+    """What the response headers say of who handled it, lower case: hints."""
 
     @property
     def ended(self) -> bool:
@@ -185,7 +191,12 @@ class _Reading:
             keepalives=sum(self._scan.count(kind) for kind in KEEPALIVE_KINDS),
             expected=self._expected(after_request_ns),
             status=self._status,
+            boxes=self._boxes(),
         )
+
+    def _boxes(self) -> str:
+        headers = self._facts.headers(HTTP_HEADERS)
+        return " ".join(headers.get(name, "")[:_HINT_CHARS].lower() for name in _HINTS)
 
     def _what_became(self) -> tuple[Fate, str]:
         failure, limit = self._facts.record(FAILURE), self._facts.record(LIMIT)

@@ -21,6 +21,17 @@ and only a write showed it (measured: Go's WriteTimeout, set to 3 s, cut a silen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A known default that timers of the pass may be."""
+
+    default: Default
+    kinds: tuple[TimerKind, ...]
+    """Which of the timers found."""
+    named: bool
+    """The response headers name the product."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
     """What the streams of one pass say together. Times are None where no timer was found."""
 
@@ -48,6 +59,8 @@ class Pass:
     """How many streams were asked for."""
     decided: int
     """How many of them could be followed to their end."""
+    boxes: str
+    """What response headers say of who handled the streams."""
     because: tuple[Evidence, ...]
 
     @property
@@ -66,8 +79,9 @@ class Pass:
             return "hang"
         return "none-found" if self.decided == self.streams else "inconclusive"
 
-    def matches(self) -> tuple[tuple[TimerKind, Default], ...]:
-        """The known defaults that the timers found may be."""
+    def matches(self) -> tuple[Match, ...]:
+        """The known defaults that the timers found may be; first those whose product the response
+        headers name."""
         first_ns = self.before_head_ns or self.before_first_byte_ns
         timers = (
             (TimerKind.IDLE, self.idle_ns),
@@ -75,12 +89,19 @@ class Pass:
             (TimerKind.FIRST_BYTE, first_ns if first_ns != self.total_ns else None),
             (TimerKind.KEPT, self.kept_ns),
         )
-        return tuple(
-            (kind, default)
-            for kind, timer_ns in timers
-            if timer_ns is not None
-            for default in matching(timer_ns, kind)
-        )
+        kinds: dict[Default, list[TimerKind]] = {}
+        for kind, timer_ns in timers:
+            for default in matching(timer_ns, kind) if timer_ns is not None else ():
+                kinds.setdefault(default, []).append(kind)
+        found = [
+            Match(
+                default=default,
+                kinds=tuple(fitting),
+                named=any(sign in self.boxes for sign in default.signs),
+            )
+            for default, fitting in kinds.items()
+        ]
+        return tuple(sorted(found, key=lambda match: not match.named))
 
 
 def judge_pass(fates: Sequence[StreamFate]) -> Pass | None:
@@ -108,6 +129,7 @@ def judge_pass(fates: Sequence[StreamFate]) -> Pass | None:
         longest_ns=max(fate.longest_ns for fate in fates),
         streams=len(fates),
         decided=sum(fate.decided for fate in fates),
+        boxes=" ".join(dict.fromkeys(fate.boxes for fate in fates)),
         because=tuple(Evidence(text=_line(fate)) for fate in fates),
     )
 
@@ -235,18 +257,7 @@ def pass_verdict(found: Pass) -> Verdict:
         "keepalives_swallowed": found.swallowed,
         "looks_complete": found.looks_complete,
         "sought_ms": to_ms(found.longest_ns),
-        "matches": [
-            {
-                "kind": kind.value,
-                "product": default.product,
-                "setting": default.setting,
-                "default_s": default.seconds,
-                "cure": default.cure,
-                "source": default.source,
-                "verified": default.verified,
-            }
-            for kind, default in found.matches()
-        ],
+        "matches": [_match(match) for match in found.matches()],
     }
     return Verdict(
         question=QUESTION,
@@ -255,6 +266,20 @@ def pass_verdict(found: Pass) -> Verdict:
         estimate=estimate,
         because=found.because,
     )
+
+
+def _match(match: Match) -> dict[str, Json]:
+    default = match.default
+    return {
+        "kinds": [kind.value for kind in match.kinds],
+        "product": default.product,
+        "setting": default.setting,
+        "default_s": default.seconds,
+        "named_by_headers": match.named,
+        "cure": default.cure,
+        "source": default.source,
+        "verified": default.verified,
+    }
 
 
 def stream_verdict(fate: StreamFate) -> Verdict:

@@ -11,8 +11,10 @@ from dataclasses import dataclass, fields, replace
 
 from promptpath.cli.measure import secrets_of, stop_on_signals
 from promptpath.cli.options import ActiveOptions, DialOptions, TraceOptions
+from promptpath.cli.outputs import Output
 from promptpath.cli.plan_builder import Prepared, prepare
-from promptpath.errors import MeasureError
+from promptpath.cli.streams import say
+from promptpath.errors import ExitCode, MeasureError
 from promptpath.model.enums import EventKind, Stage
 from promptpath.model.names import FAILURE, HTTP_STATUS, STREAM_DIALECT
 from promptpath.model.redact import redact_url
@@ -73,6 +75,29 @@ async def _run(ready: Prepared, tests: Tests, label: str, longest_s: float) -> A
                     batch, stop=stop, clock=clock, secrets=secrets, done=progress.one_ended
                 )
     return ActiveResult(tuple(traces), stop.is_set(), None)
+
+
+def finish(
+    options: ActiveOptions, ready: Prepared, result: ActiveResult, outputs: list[Output]
+) -> int:
+    """Judge, write the files, print; returns the exit code."""
+    # Only now: analysis and drawing must not make the start slow.
+    from promptpath.cli.judge import document_of
+    from promptpath.cli.show import write_bytes, write_text
+    from promptpath.export import active_text, jsonfile
+
+    document = document_of(result.traces, ready.plan, interrupted=result.interrupted)
+    if result.problem is not None:
+        summary = replace(document.summary, exit_code=int(ExitCode.UNMEASURED))
+        document = replace(document, summary=summary)
+        say(*result.problem.lines())
+    for output in outputs:
+        output.write(document)
+    if options.json:
+        write_bytes(jsonfile.write(document))
+    elif text := active_text.render(document):
+        write_text(text)
+    return document.summary.exit_code
 
 
 def check_test(ready: Prepared) -> StreamTest:

@@ -3,7 +3,6 @@ it."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,18 +11,20 @@ from promptpath.probe.kernel_support import start_keeper
 start_keeper()  # before the slow imports: the kernel needs 2 ms to switch stamping on
 
 from promptpath.analysis.calibration import fastest_ns, next_sizes, streams_of  # noqa: E402
-from promptpath.cli.active import ActiveResult, Tests, prepared, run_active  # noqa: E402
+from promptpath.analysis.calibration_pass import judge_calibration, superseded, to_repeat  # noqa: E402
+from promptpath.cli.active import Tests, finish, prepared, run_active  # noqa: E402
 from promptpath.cli.options import CalibrateOptions  # noqa: E402
 from promptpath.cli.outputs import Output  # noqa: E402
 from promptpath.cli.plan_builder import Prepared  # noqa: E402
-from promptpath.errors import ExitCode  # noqa: E402
 from promptpath.model.trace import Trace  # noqa: E402
 from promptpath.probe.active import StreamTest  # noqa: E402
-from promptpath.probe.calibrate import first_pass, next_sweep  # noqa: E402
+from promptpath.probe.calibrate import first_pass, next_sweep, single, variants  # noqa: E402
 
 MOST_PASSES = 7
 """The first one, and six of the sweep: each divides what is left by nine, and 9^6 is more than
 64 kB."""
+TRIES = 2
+"""Passes in which a variant may be seen to pass, before it counts as held."""
 _USUAL_S = 10.0
 """The first pass takes 8 s (probe.calibrate.single)."""
 
@@ -34,47 +35,30 @@ def run(options: CalibrateOptions) -> int:
     try:
         ready = prepared(options)
         result = run_active(ready, _passes(ready), label="calibrate", longest_s=_USUAL_S)
-        return _finish(options, ready, result, outputs)
+        left_out = superseded(streams_of(result.traces))
+        traces = tuple(t for run, t in enumerate(result.traces) if run not in left_out)
+        return finish(options, ready, replace(result, traces=traces), outputs)
     finally:
         for output in outputs:
             output.forget()
 
 
 def _passes(ready: Prepared) -> Tests:
-    done = 0
+    plan, done = ready.plan, 0
 
     def tests(traces: Sequence[Trace]) -> list[StreamTest] | None:
         nonlocal done
         done += 1
-        if not traces:
-            return first_pass(ready.plan)
+        if done == 1:
+            return first_pass(plan)
         streams = streams_of(traces)
-        fastest = fastest_ns(streams)
-        if fastest is None or done > MOST_PASSES:
+        fastest, found = fastest_ns(streams), judge_calibration(streams)
+        if fastest is None or found is None or done > MOST_PASSES:
             return None
-        return next_sweep(ready.plan, next_sizes(streams, fastest))
+        batch = next_sweep(plan, next_sizes(streams, fastest))
+        if done <= TRIES:
+            names, unclear = to_repeat(found)
+            batch += [*variants(plan, names), *([single(plan)] if unclear else [])]
+        return batch
 
     return tests
-
-
-def _finish(
-    options: CalibrateOptions, ready: Prepared, result: ActiveResult, outputs: list[Output]
-) -> int:
-    from promptpath.analysis.calibration_pass import judge_calibration
-    from promptpath.cli.judge import document_of
-    from promptpath.cli.show import write_bytes, write_text
-    from promptpath.export import jsonfile
-    from promptpath.export.calibration_text import render
-
-    document = document_of(result.traces, ready.plan, interrupted=result.interrupted)
-    if result.problem is not None:
-        summary = replace(document.summary, exit_code=int(ExitCode.UNMEASURED))
-        document = replace(document, summary=summary)
-        print("\n".join(result.problem.lines()), file=sys.stderr)
-    for output in outputs:
-        output.write(document)
-    if options.json:
-        write_bytes(jsonfile.write(document))
-    elif found := judge_calibration(streams_of([each.trace for each in document.runs])):
-        write_text(render(found))
-    return document.summary.exit_code

@@ -11,8 +11,9 @@ from pathlib import Path
 from promptpath.cli.judge import judged
 from promptpath.cli.options import ExplainOptions
 from promptpath.cli.outputs import Output
-from promptpath.cli.show import show
+from promptpath.cli.show import show, write_text
 from promptpath.errors import ExitCode, UsageError
+from promptpath.export import active_text
 from promptpath.model.codec import JOURNAL_SCHEMA, decode_document, decode_journal
 from promptpath.model.document import Document
 from promptpath.model.enums import Severity
@@ -32,7 +33,11 @@ def run(options: ExplainOptions) -> int:
     document = load(raw, options.file)
     for output in outputs:
         output.write(document)
-    show(document, as_json=options.json, no_color=options.no_color)
+    text = None if options.json else active_text.render(document)
+    if text is not None:
+        write_text(text)
+    else:
+        show(document, as_json=options.json, no_color=options.no_color)
     fired = (finding for run in document.runs for finding in run.report.findings)
     failed = any(finding.severity is Severity.ERROR for finding in fired)
     return ExitCode.FINDING if failed else ExitCode.OK

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 from promptpath.probe.kernel_support import start_keeper
 
 start_keeper()  # before the slow imports: the kernel needs 2 ms to switch stamping on
 
-from promptpath.cli.active import ActiveResult, Tests, prepared, run_active  # noqa: E402
+from promptpath.cli.active import Tests, finish, prepared, run_active  # noqa: E402
 from promptpath.cli.options import IdleOptions  # noqa: E402
 from promptpath.cli.outputs import Output  # noqa: E402
 from promptpath.cli.plan_builder import Prepared  # noqa: E402
-from promptpath.errors import ExitCode, UsageError  # noqa: E402
+from promptpath.errors import UsageError  # noqa: E402
 from promptpath.model.trace import Trace  # noqa: E402
 from promptpath.model.units import NS_PER_S, Ns, parse_duration_ns  # noqa: E402
 from promptpath.probe.active import StreamTest  # noqa: E402
@@ -32,7 +30,7 @@ def run(options: IdleOptions) -> int:
         ready = prepared(options)
         seconds = (longest_ns + LATE_NS + AFTER_NS) / NS_PER_S
         result = run_active(ready, _one_pass(ready, longest_ns), label="idle", longest_s=seconds)
-        return _finish(options, ready, result, outputs)
+        return finish(options, ready, result, outputs)
     finally:
         for output in outputs:
             output.forget()
@@ -56,28 +54,3 @@ def _one_pass(ready: Prepared, longest_ns: Ns) -> Tests:
         return None if traces else idle_tests(ready.plan, longest_ns)
 
     return tests
-
-
-def _finish(
-    options: IdleOptions, ready: Prepared, result: ActiveResult, outputs: list[Output]
-) -> int:
-    from promptpath.analysis.idle import fates_of
-    from promptpath.analysis.idle_pass import judge_pass
-    from promptpath.cli.judge import document_of
-    from promptpath.cli.show import write_bytes, write_text
-    from promptpath.export import jsonfile
-    from promptpath.export.idle_text import render
-
-    document = document_of(result.traces, ready.plan, interrupted=result.interrupted)
-    if result.problem is not None:
-        summary = replace(document.summary, exit_code=int(ExitCode.UNMEASURED))
-        document = replace(document, summary=summary)
-        print("\n".join(result.problem.lines()), file=sys.stderr)
-    for output in outputs:
-        output.write(document)
-    if options.json:
-        write_bytes(jsonfile.write(document))
-    elif result.problem is None:
-        fates = fates_of([each.trace for each in document.runs])
-        write_text(render(fates, judge_pass(fates)))
-    return document.summary.exit_code

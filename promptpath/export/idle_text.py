@@ -26,9 +26,12 @@ def _lines(fates: Sequence[StreamFate], found: Pass | None) -> Iterator[str]:
     if matches:
         yield ""
         yield "known defaults that fit:"
-    for kind, default in matches:
-        checked = "" if default.verified else " (not verified here)"
-        yield f"  {default.seconds:g} s {kind.value}: {default.product}, {default.setting}{checked}"
+    for match in matches:
+        default, kinds = match.default, " and ".join(kind.value for kind in match.kinds)
+        named = "; the response headers name it" if match.named else ""
+        checked = "" if default.verified else "; not verified here"
+        known = f"{default.setting}{named}{checked}"
+        yield f"  {default.seconds:g} s, {kinds}: {default.product} ({known})"
         yield f"    cure: {default.cure}"
     yield ""
     yield sentence(found)

@@ -14,7 +14,7 @@ but some variants leave that out, to see the boxes as they treat others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from promptpath.model.plan import HttpChoice, Plan
@@ -60,36 +60,45 @@ HTTP_1 = "over HTTP/1.1"
 
 def first_pass(plan: Plan) -> list[StreamTest]:
     """All streams that need no result of another one."""
-    plan = _limited(plan)
     tests = [ramp(plan), single(plan)]
     tests += [sweep(plan, size) for size in SWEEP_BYTES]
-    for name, knobs, encoding in VARIANTS:
-        tests.append(_test(replace(plan, accept_encoding=encoding), "variant", knobs, name=name))
+    return [*tests, *variants(plan)]
+
+
+def variants(plan: Plan, names: Collection[str] | None = None) -> list[StreamTest]:
+    """The varied stream in all its variants, or in those named."""
+    plan = _limited(plan)
+    tests = [
+        _test(replace(plan, accept_encoding=encoding), "variant", knobs, name=name)
+        for name, knobs, encoding in VARIANTS
+    ]
     if plan.target.scheme == "https" and plan.http is HttpChoice.AUTO:
         over_h1 = replace(plan, http=HttpChoice.H1)
         tests.append(_test(over_h1, "variant", {**_VARIED, **_PLAIN}, name=HTTP_1))
-    return tests
+    return [test for test in tests if names is None or test.about["name"] in names]
 
 
 def ramp(plan: Plan) -> StreamTest:
     """Events of one size at one pace."""
+    plan = _limited(plan)
     return _test(plan, "ramp", _even(RAMP_EVENTS, RAMP_BYTES, RAMP_GAP_MS))
 
 
 def single(plan: Plan) -> StreamTest:
     """An event, then silence."""
+    plan = _limited(plan)
     return _test(plan, "single", _even(SINGLE_EVENTS, SINGLE_BYTES, SINGLE_GAP_MS))
 
 
 def sweep(plan: Plan, size: int) -> StreamTest:
     """`size` bytes of comment, then the plan event, then silence."""
     knobs = {**_even(1, SINGLE_BYTES, SWEEP_GAP_MS), "preamble_bytes": size}
-    return _test(plan, "sweep", knobs, preamble_bytes=size)
+    return _test(_limited(plan), "sweep", knobs, preamble_bytes=size)
 
 
 def next_sweep(plan: Plan, sizes: Sequence[int]) -> list[StreamTest]:
     """More of the sweep, between two sizes that differed."""
-    return [sweep(_limited(plan), size) for size in sizes]
+    return [sweep(plan, size) for size in sizes]
 
 
 def _even(events: int, size: int, gap_ms: int) -> dict[str, str | int | float]:

@@ -28,6 +28,8 @@ from promptpath.analysis.calibration_pass import (
     calibration_verdict,
     judge_calibration,
     sentence,
+    superseded,
+    to_repeat,
 )
 from promptpath.model.units import NS_PER_MS
 from promptpath.probe.calibrate import SWEEP_BYTES
@@ -224,6 +226,24 @@ def test_what_cures_and_what_spoils_is_named() -> None:
     assert (verdict.answer, verdict.confidence) == ("size-buffer", 1.0)
     assert verdict.estimate["buffer_bytes"] == 4096
     assert [each["passes"] for each in verdict.estimate["variants"]] == [False, True]
+
+
+def test_a_variant_that_passes_once_is_not_held_and_unclear_ones_are_tried_again() -> None:
+    mixed = single(900.0, 10.0, 300.0, 4.0, 0.2, 0.0)
+    first = [mixed, variant("plain", 0.2), variant("text/plain", 90)]
+    found = judge_calibration(first)
+    assert found is not None
+    assert to_repeat(found) == (frozenset({"text/plain"}), True)
+    again = judge_calibration([*first, variant("text/plain", 0.3), PASSING])
+    assert again is not None
+    assert to_repeat(again) == (frozenset(), False)
+    assert [row.name for row in again.rows] == ["plain", "text/plain"]
+    assert again.answer is Answer.STREAMING
+    numbered = [replace(s, run=i) for i, s in enumerate([*first, variant("text/plain", 0.3)])]
+    assert superseded(numbered) == {2}
+    held_twice = judge_calibration([PASSING, variant("plain", 99), variant("plain", 98)])
+    assert held_twice is not None and held_twice.plain is not None
+    assert not held_twice.plain.passes
 
 
 def test_a_hold_within_what_a_healthy_path_does_passes() -> None:

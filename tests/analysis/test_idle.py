@@ -17,6 +17,7 @@ from promptpath.model.log import EventLog
 from promptpath.model.names import (
     FAILURE,
     HTTP_END,
+    HTTP_HEADERS,
     HTTP_STATUS,
     LIMIT,
     MARK_HEAD,
@@ -189,7 +190,7 @@ def test_an_idle_timer_that_comments_reset_is_named_with_its_products() -> None:
     assert found is not None
     assert (found.answer, found.idle_ns, found.total_ns) == ("idle-timer", 60 * S, None)
     assert (found.comments_reset, found.events_reset, found.swallowed) == (True, True, False)
-    products = " ".join(default.product for _, default in found.matches())
+    products = " ".join(match.default.product for match in found.matches())
     assert "nginx" in products and "Load Balancer" in products
     assert "a comment line resets the timer" in sentence(found)
 
@@ -203,7 +204,9 @@ def test_a_total_timer_cuts_the_busy_stream_too() -> None:
     assert found is not None
     assert (found.answer, found.idle_ns, found.total_ns) == ("total-timer", None, 15 * S)
     assert found.before_first_byte_ns is None
-    assert [default.product for _, default in found.matches()] == ["Envoy, Istio, Contour"]
+    (match,) = found.matches()
+    assert match.default.product == "Envoy, Istio, Contour"
+    assert (match.kinds, match.named) == ((TimerKind.TOTAL,), False)
 
 
 def test_a_deadline_that_only_the_next_write_shows_is_no_idle_timer() -> None:
@@ -262,6 +265,16 @@ def test_a_run_of_another_command_is_left_alone() -> None:
 def test_a_default_fits_within_the_slack_that_was_measured(off_ns: int, fits: int) -> None:
     timer_ns = 350 * S + off_ns * NS_PER_MS
     assert len(matching(timer_ns, TimerKind.IDLE)) == fits
+
+
+def test_the_product_that_the_headers_name_comes_first() -> None:
+    headers = [["server", "Varnish"], ["via", "1.1 varnish (Varnish/7.1)"]]
+    found = judge_pass([cut(60.1).fact(HTTP_HEADERS, headers).fate(), cut(60.0, "body").fate()])
+    assert found is not None
+    first, *others = found.matches()
+    assert (first.default.product, first.named) == ("Varnish", True)
+    assert first.kinds == (TimerKind.IDLE, TimerKind.FIRST_BYTE)
+    assert others and not any(match.named for match in others)
 
 
 def test_every_default_has_its_words() -> None:

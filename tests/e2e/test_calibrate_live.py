@@ -129,6 +129,16 @@ def test_without_a_box_every_event_passes(found: dict[str, Found]) -> None:
     assert measured.estimate["initial_hold_passed_bytes"] is None
 
 
+def test_a_saved_calibration_is_judged_and_shown_again(found: dict[str, Found]) -> None:
+    measured = found["nginx"]
+    again = promptpath("explain", "-", stdin=measured.done.out.encode())
+    assert again.code == 1, again.err
+    lines = again.out.splitlines()
+    assert lines[-1] == measured.estimate["sentence"]
+    assert lines[0].startswith("ramp") and "exactly 4096 bytes (http-frame)" in lines[0]
+    assert any(line.startswith("ok  X-Accel-Buffering: no") for line in lines)
+
+
 def test_an_endpoint_without_test_streams_says_what_to_run_instead() -> None:
     missing: list[Step] = [ReadRequest(), response(200, b"<html></html>", "text/html")]
     with ScriptedOrigin(missing) as origin:

@@ -195,6 +195,17 @@ def test_a_path_without_a_timer_passes(found: dict[str, Found]) -> None:
     assert {each["answer"] for each in measured.verdict("idle-stream")} == {"survived"}
 
 
+def test_a_saved_pass_is_judged_and_shown_again(found: dict[str, Found]) -> None:
+    measured = found["haproxy-h2"]
+    again = promptpath("explain", "-", stdin=measured.done.out.encode())
+    assert again.code == 1, again.err
+    lines = again.out.splitlines()
+    assert lines[-1] == measured.whole["estimate"]["sentence"]
+    assert "the cut looks like a complete answer" in lines[-1]
+    row = next(line for line in lines if " mid-stream  " in line)
+    assert row.startswith("!!") and "END_STREAM" in row
+
+
 def test_ctrl_c_keeps_what_was_found(found: dict[str, Found]) -> None:
     measured = found["stopped"]
     assert measured.done.code == 130, measured.done.err
