@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import mmap
+
 import torch
 from torch import Tensor
 
@@ -20,9 +23,11 @@ class KvPool:
         """Raises MemoryError when the system does not give so much."""
         shape = (config.layers, blocks, BLOCK_TOKENS, 2 * config.kv_heads, config.head_dim)
         try:
-            self._cells = torch.zeros(shape, dtype=dtype)
-        except RuntimeError as error:
+            # Zeros, page by page; torch.zeros would write them all, and take all memory, at once.
+            memory = mmap.mmap(-1, math.prod(shape) * dtype.itemsize)
+        except (OSError, OverflowError) as error:
             raise MemoryError(f"no memory for {blocks} KV blocks") from error
+        self._cells = torch.frombuffer(memory, dtype=dtype).view(shape)
         self.blocks = blocks
         self.dtype = dtype
         self._kv_heads = config.kv_heads
