@@ -113,9 +113,12 @@ class RemoteEngine:
     async def _supervise(self, worker: WorkerProcess) -> None:
         """Take what the process says; when it ends, start another."""
         while True:
-            async for frame in worker.frames():
-                if isinstance(frame, Turn):
-                    self._take(frame)
+            try:
+                async for frame in worker.frames():
+                    if isinstance(frame, Turn):
+                        self._take(frame)
+            except Exception:  # Nobody else would see it, and every request would wait for ever.
+                _LOG.exception("what the engine's process says cannot be understood")
             self._worker = None
             self._fail_all("engine_error")
             _LOG.error("the engine's process has ended; starting another")
