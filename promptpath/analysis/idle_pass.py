@@ -59,6 +59,8 @@ class Pass:
     """How many streams were asked for."""
     decided: int
     """How many of them could be followed to their end."""
+    refusals: frozenset[int]
+    """Statuses that came at once in place of a stream: no timer's."""
     boxes: str
     """What response headers say of who handled the streams."""
     because: tuple[Evidence, ...]
@@ -129,6 +131,11 @@ def judge_pass(fates: Sequence[StreamFate]) -> Pass | None:
         longest_ns=max(fate.longest_ns for fate in fates),
         streams=len(fates),
         decided=sum(fate.decided for fate in fates),
+        refusals=frozenset(
+            fate.status
+            for fate in fates
+            if fate.fate is Fate.REFUSED and not fate.decided and fate.status is not None
+        ),
         boxes=" ".join(dict.fromkeys(fate.boxes for fate in fates)),
         because=tuple(Evidence(text=_line(fate)) for fate in fates),
     )
@@ -205,7 +212,7 @@ def sentence(found: Pass) -> str:
     said = {
         "none-found": f"no timer up to {sought} ends a stream",
         "inconclusive": f"{found.streams - found.decided} of {found.streams} streams could not be"
-        f" followed to their end; the others show no timer up to {sought}",
+        f" followed to their end{_refusal(found)}; the others show no timer up to {sought}",
         "silent-drop": "the path of a silent stream dies without a word: something forgets the"
         " connection",
         "hang": "a silent stream stops for good and nobody closes it",
@@ -233,6 +240,21 @@ def sentence(found: Pass) -> str:
     if found.looks_complete:
         said += "; the cut looks like a complete answer"
     return said
+
+
+def _refusal(found: Pass) -> str:
+    """What a status in place of a stream means."""
+    if found.refusals:
+        statuses = ", ".join(str(status) for status in sorted(found.refusals))
+        hint = _HINTS.get(min(found.refusals), "")
+        return f" (status {statuses}{hint})"
+    return ""
+
+
+_HINTS = {
+    400: ": the server refuses so long a silence, raise its --test-seconds",
+    429: ": the server runs too many test streams, raise its --test-streams",
+}
 
 
 def _time(timer_ns: Ns | None) -> str:

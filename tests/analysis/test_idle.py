@@ -243,6 +243,14 @@ def test_nothing_found_and_nothing_known_are_not_the_same() -> None:
     assert judge_pass([]) is None
 
 
+def test_a_server_that_refuses_the_silence_is_told_from_a_timer() -> None:
+    found = judge_pass([Stream("head").head(0.01, 400).fate(), survived("body").fate()])
+    assert found is not None and found.answer == "inconclusive"
+    assert "raise its --test-seconds" in sentence(found)
+    strange = judge_pass([Stream("head").head(0.01, 418).fate()])
+    assert strange is not None and "(status 418)" in sentence(strange)
+
+
 def test_the_documents_runs_carry_the_verdicts_and_the_finding() -> None:
     traces = [cut(60.0, "body").trace(), cut(60.1).trace()]
     runs = with_active_verdicts(tuple(Run(trace=t, report=diagnose(t, PLAN)) for t in traces))

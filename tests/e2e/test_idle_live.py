@@ -24,6 +24,7 @@ from tests.cli.running import Done, environment, promptpath
 from tests.e2e.reference import Server, reference_server
 from tests.peers.certs import Certificates
 from tests.peers.haproxy import haproxy
+from tests.peers.holding import Hold, HoldingBox
 from tests.peers.nginx import nginx
 from tests.peers.scripted import ReadRequest, ScriptedOrigin, Step, response
 
@@ -113,13 +114,17 @@ def found(
         )
         chain = enter(haproxy(folder("outer"), inner, timeout_ms=TIMER_MS))
         alone = enter(reference_server(folder("alone"), "--engine", "none"))
-        with ThreadPoolExecutor(8) as pool:
+        total = enter(HoldingBox(clear.url, Hold(cut_after_ms=TIMER_MS))).url
+        hang = enter(HoldingBox(clear.url, Hold(stop_after_ms=TIMER_MS))).url
+        with ThreadPoolExecutor(9) as pool:
             passes = {
                 "nginx": pool.submit(idle, read_timeout, "--max", "4s"),
                 "nginx-h2": pool.submit(idle, h2, *trust),
                 "haproxy": pool.submit(idle, cork, "--max", "4s"),
                 "haproxy-h2": pool.submit(idle, clean, *trust),
                 "chain": pool.submit(idle, chain, "--max", "4s"),
+                "total": pool.submit(idle, total, "--max", "4s"),
+                "hang": pool.submit(idle, hang, "--max", "8s"),
                 "alone": pool.submit(idle, alone.url, "--max", "3s"),
                 "stopped": pool.submit(stopped, read_timeout),
             }
@@ -185,6 +190,27 @@ def test_a_box_that_swallows_keepalives_is_told_from_a_timer_they_do_not_reset(
     comments = measured.stream("stream", "comment")["estimate"]
     assert (comments["keepalives"], comments["status"]) == (0, 504)
     assert near(comments["after_request_ms"])
+
+
+def test_a_timer_for_the_whole_response_is_told_from_an_idle_one(found: dict[str, Found]) -> None:
+    measured = found["total"]
+    assert measured.whole["answer"] == "total-timer"
+    estimate = measured.whole["estimate"]
+    assert near(estimate["total_ms"])
+    assert (estimate["idle_ms"], estimate["before_first_byte_ms"]) == (None, None)
+    assert measured.stream("stream", "comment")["answer"] == "cut"
+
+
+def test_a_stream_that_somebody_forgets_is_a_hang_with_a_living_peer(
+    found: dict[str, Found],
+) -> None:
+    measured = found["hang"]
+    assert measured.whole["answer"] == "hang"
+    middle = measured.stream("stream", "none")
+    assert middle["answer"] == "hang"
+    assert "the peer answers TCP keepalives" in middle["estimate"]["how"]
+    codes = {finding["code"] for run in measured.runs for finding in run["report"]["findings"]}
+    assert "PP441" in codes
 
 
 def test_a_path_without_a_timer_passes(found: dict[str, Found]) -> None:

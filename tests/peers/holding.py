@@ -33,6 +33,11 @@ class Hold:
     """Let go when the server sends again."""
     whole: bool = False
     """Let go when the server has ended."""
+    cut_after_ms: float = 0.0
+    """Close the connection so long after the request, whatever comes: a timer for the whole
+    response."""
+    stop_after_ms: float = 0.0
+    """Pass nothing on from then, and close nothing."""
 
 
 class HoldingBox(ThreadedServer):
@@ -51,13 +56,14 @@ class HoldingBox(ThreadedServer):
 
     def _serve(self, client: Connection) -> None:
         request = client.read_request()
+        began = time.monotonic()
         with socket.create_connection(self._upstream, timeout=30) as upstream:
             upstream.sendall(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1))
             source = Connection(upstream, 0)
             head = source.read_until(b"\r\n\r\n")
             client.send(head)
             if _CHUNKED.search(head):
-                self._pass_on(client, source)
+                self._pass_on(client, source, began)
             else:
                 self._copy(client, source)
 
@@ -68,11 +74,21 @@ class HoldingBox(ThreadedServer):
             except PeerClosedError:
                 return
 
-    def _pass_on(self, client: Connection, source: Connection) -> None:
-        buffer = _Buffer(self._hold)
+    def _pass_on(self, client: Connection, source: Connection, began: float) -> None:
+        hold, buffer = self._hold, _Buffer(self._hold)
+        last_s = (hold.cut_after_ms or hold.stop_after_ms) / 1000
         while True:
-            while not source.pending and not _readable(source.sock, buffer.due_s()):
-                _chunk(client, buffer.expire())
+            left_s = began + last_s - time.monotonic() if last_s else None
+            waits = [wait for wait in (buffer.due_s(), left_s) if wait is not None]
+            wait_s = max(0.0, min(waits)) if waits else None
+            if left_s is not None and left_s <= 0:
+                if hold.stop_after_ms:
+                    _wait_until_gone(client)
+                return
+            if not source.pending and not _readable(source.sock, wait_s):
+                if buffer.due_s() == 0.0:
+                    _chunk(client, buffer.expire())
+                continue
             piece = _read_chunk(source)
             if not piece:
                 _chunk(client, buffer.end())
@@ -129,6 +145,11 @@ class _Buffer:
 
 def _readable(sock: socket.socket, timeout_s: float | None) -> bool:
     return bool(select.select([sock], [], [], timeout_s)[0])
+
+
+def _wait_until_gone(client: Connection) -> None:
+    while True:
+        client.recv()
 
 
 def _read_chunk(source: Connection) -> bytes:
