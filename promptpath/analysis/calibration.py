@@ -284,9 +284,10 @@ class Single:
 
 def single_of(stream: Stream, fastest: Ns) -> Single:
     """The answer of the stream of single events. Its last event and its end are sent together and
-    say nothing."""
-    lone = stream.events[:-2]
-    holds = holds_ns(stream, fastest)[: len(lone)]
+    say nothing; nor does the first one: it follows the head, with which a timer may have begun
+    (measured: 193 ms of HAProxy's 200)."""
+    lone = stream.events[1:-2]
+    holds = holds_ns(stream, fastest)[1:-2]
     if not stream.whole or len(lone) < 3:
         return Single(answer=SHORT, timer_ns=None, spread_ns=0, holds_ns=tuple(holds))
     spread = max(holds) - min(holds)
@@ -297,7 +298,7 @@ def single_of(stream: Stream, fastest: Ns) -> Single:
         answer = PASSES
     elif all(end_ns - event.at_ns <= NEAR_NS for event in lone):
         answer = TO_THE_END
-    elif _wait_for_next(stream.events[:-1], fastest):
+    elif _wait_for_next(stream.events[1:-1], fastest):
         answer = NEXT_EVENT
     elif min(holds) > stream.tolerated_ns and _one_time(holds):
         # Scheduling and queues only add: the smallest is the nearest.

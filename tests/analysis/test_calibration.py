@@ -92,11 +92,11 @@ def test_the_fastest_event_of_all_streams_is_the_path() -> None:
     [
         ((0.1, 0.2, 5.0, 0.3, 0.1, 0.0), PASSES, None),
         ((0.1, 0.2, 80.0, 0.3, 0.1, 0.0), PASSES, None),
-        ((204.0, 206.0, 205.0, 204.5, 0.2, 0.0), TIMER, 204.0),
-        ((204.0, 206.0, 305.0, 204.5, 0.2, 0.0), TIMER, 204.0),
+        ((193.0, 206.0, 205.0, 204.5, 0.2, 0.0), TIMER, 204.5),
+        ((193.0, 206.0, 305.0, 204.5, 0.2, 0.0), TIMER, 204.5),
         ((2001.0, 2000.5, 2000.2, 2000.1, 0.3, 0.0), NEXT_EVENT, None),
         ((8001.0, 6001.0, 4001.0, 2001.0, 0.9, 0.9), TO_THE_END, None),
-        ((900.0, 10.0, 300.0, 4.0, 0.2, 0.0), "mixed", None),
+        ((1.0, 900.0, 300.0, 4.0, 0.2, 0.0), "mixed", None),
     ],
 )
 def test_single_events_tell_a_timer_from_a_buffer(
@@ -229,7 +229,7 @@ def test_what_cures_and_what_spoils_is_named() -> None:
 
 
 def test_a_variant_that_passes_once_is_not_held_and_unclear_ones_are_tried_again() -> None:
-    mixed = single(900.0, 10.0, 300.0, 4.0, 0.2, 0.0)
+    mixed = single(1.0, 900.0, 300.0, 4.0, 0.2, 0.0)
     first = [mixed, variant("plain", 0.2), variant("text/plain", 90)]
     found = judge_calibration(first)
     assert found is not None
