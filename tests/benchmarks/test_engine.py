@@ -32,7 +32,7 @@ def test_a_missed_bar_is_seen() -> None:
         "alone": speed,
         "speed": speed,
         "neighbour": {"step": [59.0] * 90 + [61.0] * 10},
-        "joining": {"budget_256": 351.0, "budget_4096": 1000.0},
+        "joining": {"chunked": 351.0, "whole": 1000.0},
         "prefix": {"cold": cold, "hit": [240.0] * PAIRS, "salted": times(1000, 0.01, 2)},
         "difference": {"tokens": 240, "gaps": [0.1, 1.1], "error": 0.5},
     }
