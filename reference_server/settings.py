@@ -73,8 +73,8 @@ class ModelSettings:
     """Blocks of 16 tokens in the KV pool: 16,384 tokens, 377 MB with SmolLM2-135M in bfloat16,
     taken from the system as they are first used."""
     token_budget: int = 160
-    """Tokens computed in one step. While a prompt of 1,024 tokens joins 4 streams, their longest gap
-    on two cores is 282 ms so, with 192 344, with 256 393, without chunks 1,068 (measured)."""
+    """Tokens computed in one step. While a prompt of 1,024 tokens joins 4 streams, their longest
+    gap on two cores is 282 ms so, with 192 344, with 256 393, without chunks 1,068 (measured)."""
     batching: Literal["continuous", "static"] = "continuous"
     prefix_cache: bool = True
     kv_cache: bool = True
