@@ -115,16 +115,19 @@ def _describe(der: bytes) -> dict[str, Json]:
     certificate = _load(der)
     if certificate is None:
         return row | {"error": "not a readable X.509 certificate"}
-    return row | {
-        "subject": _text(certificate.subject.rfc4514_string()),
-        "issuer": _text(certificate.issuer.rfc4514_string()),
-        "names": [_text(value) for _, value in _alternatives(certificate)[:MAX_NAMES]],
-        "not_before_unix_s": int(certificate.not_valid_before_utc.timestamp()),
-        "not_after_unix_s": int(certificate.not_valid_after_utc.timestamp()),
-        "serial": f"{certificate.serial_number:x}",
-        "key": _key(certificate),
-        "signature": _signature(certificate),
-    }
+    with warnings.catch_warnings():
+        # As in `_load`: a certificate that breaks a rule is described, not complained about.
+        warnings.simplefilter("ignore")
+        return row | {
+            "subject": _text(certificate.subject.rfc4514_string()),
+            "issuer": _text(certificate.issuer.rfc4514_string()),
+            "names": [_text(value) for _, value in _alternatives(certificate)[:MAX_NAMES]],
+            "not_before_unix_s": int(certificate.not_valid_before_utc.timestamp()),
+            "not_after_unix_s": int(certificate.not_valid_after_utc.timestamp()),
+            "serial": f"{certificate.serial_number:x}",
+            "key": _key(certificate),
+            "signature": _signature(certificate),
+        }
 
 
 def judge(chain: Sequence[bytes], roots: Sequence[bytes], name: str, now_unix_s: int) -> Verdict:
