@@ -23,10 +23,11 @@ from promptpath.model.names import (
 )
 from promptpath.model.rows import Span
 from promptpath.model.units import NS_PER_MS
+from promptpath.probe import dial as dial_module
 from promptpath.probe.clock import RunClock
 from promptpath.probe.dial import ATTEMPT_DELAY_NS, dial, explain_errno, interleave
 from promptpath.probe.recorder import Recorder
-from tests.probe.loopback import PATIENCE_NS, run
+from tests.probe.loopback import PATIENCE_NS, pair, run
 
 Address = tuple[str, int]
 
@@ -326,3 +327,30 @@ def test_a_socket_that_cannot_be_made_is_a_failed_attempt(
 )
 def test_errors_of_connecting_are_told_apart(number: int, code: str) -> None:
     assert explain_errno(OSError(number, "x"), None, None)[0] == code
+
+
+@pytest.mark.parametrize(
+    ("info", "end_ns"),
+    [
+        ({"rtt_us": 40, "total_retrans": 0}, 50_000),
+        ({"rtt_us": 40, "total_retrans": 1}, 900_000),  # Karn: no sample of a SYN sent twice
+        ({"rtt_us": 0, "total_retrans": 0}, 900_000),
+        ({"rtt_us": 5000, "total_retrans": 0}, 900_000),  # never later than we saw it
+        (None, 900_000),
+    ],
+)
+def test_a_connection_stood_when_the_kernel_says(info: dict[str, int] | None, end_ns: int) -> None:
+    attempt = dial_module._Attempt("127.0.0.1", 1, 1, start_ns=10_000, end_ns=900_000, info=info)
+    assert dial_module._established_ns(attempt) == end_ns
+
+
+def test_the_span_of_an_attempt_is_the_kernels_round_trip() -> None:
+    async def scenario() -> None:
+        async with pair() as p:
+            (rtt,) = [fact.value for fact in p.recorder.log.facts if fact.key == "tcp.rtt"]
+            (span,) = [span for span in p.recorder.log.spans if span.name == "connect"]
+            assert span.end_ns is not None
+            # The SYN leaves a little after the span begins; when we saw its answer is no matter.
+            assert 0 <= span.end_ns - span.start_ns - rtt["rtt_ns"] < 5 * NS_PER_MS
+
+    run(scenario)
