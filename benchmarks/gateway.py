@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -132,7 +133,15 @@ def overload(redis_port: int) -> dict[str, float]:
 
 
 async def _streams(port: int) -> list[Answer]:
-    return list(await asyncio.gather(*(_ask(port, TOKENS) for _ in range(STREAMS))))
+    """The streams, begun at chance instants within 2 s: begun together, all 500 would be due in the
+    same instant of each 100 ms, and the last of them would wait for 499 others."""
+    chance = random.Random(1)
+
+    async def one(begins_s: float) -> Answer:
+        await asyncio.sleep(begins_s)
+        return await _ask(port, TOKENS)
+
+    return list(await asyncio.gather(*(one(chance.uniform(0, 2)) for _ in range(STREAMS))))
 
 
 def streams() -> tuple[list[float], int]:
