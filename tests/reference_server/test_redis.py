@@ -14,8 +14,6 @@ from tests.peers.redis import redis_server
 from tests.reference_server.harness import chat
 from tests.reference_server.test_main import FAST, server
 
-pytest.importorskip("redis", reason="pip install 'promptpath[redis]'")
-
 CHAT = "/v1/chat/completions"
 LIMITED = ("--engine", "paced", "--clear-text", "--requests-per-minute", "2", *FAST)
 

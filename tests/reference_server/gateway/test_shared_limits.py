@@ -18,7 +18,6 @@ from reference_server.gateway.shared_limits import RedisLimits, WhenDown
 from tests.peers.process import free_port
 from tests.peers.redis import redis_server
 
-pytest.importorskip("redis", reason="pip install 'promptpath[redis]'")
 pytestmark = pytest.mark.peer
 
 LIMITS = Limits(600, 6000)
