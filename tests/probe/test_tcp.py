@@ -299,6 +299,7 @@ def test_a_large_upload_is_on_the_wire_after_it_began_and_acknowledged_later() -
             await p.link.drain()
             reader.join()
             while p.link.sent("body").acked is None:
+                assert p.clock.now_ns() < PATIENCE_NS, "the ACK's report never came"
                 await asyncio.sleep(0.001)
             head, sent = p.link.sent("head"), p.link.sent("body")
             assert head.wire and sent.written and sent.wire and sent.acked
@@ -371,6 +372,7 @@ def test_an_endless_sender_is_slowed_down_when_nobody_reads_the_link() -> None:
             writer = threading.Thread(target=p.peer.sendall, args=(b"z" * total,))
             writer.start()
             while not p.link.pauses:
+                assert p.clock.now_ns() < PATIENCE_NS, "reading never paused"
                 await asyncio.sleep(0.001)
             assert INBOX_BYTES <= p.link._inbox_bytes <= INBOX_BYTES + READ_BYTES + 256
             got = 0
