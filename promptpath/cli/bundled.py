@@ -33,14 +33,16 @@ class Bundled:
 
 
 @contextlib.contextmanager
-def bundled_server() -> Iterator[Bundled]:
+def bundled_server(*arguments: str) -> Iterator[Bundled]:
     """Start `python -m reference_server` on a free loopback port, stop it at the end.
 
     It has a session of its own, so that Ctrl-C reaches only us, and ends when its standard input
-    does, so that it never outlives us. Raises InternalError when it does not start.
+    does, so that it never outlives us. `arguments` come after ours. Raises InternalError when it
+    does not start.
     """
     command = [sys.executable, "-P", "-m", "reference_server", "--host", "127.0.0.1"]
     command += ["--port", "0", "--tls", "self", "--announce", "--stop-with-stdin"]
+    command += arguments
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             command,

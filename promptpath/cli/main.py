@@ -17,6 +17,7 @@ from typer._click import exceptions as click  # typer 0.28 carries its own click
 
 from promptpath import __version__
 from promptpath.cli import options as o
+from promptpath.cli.check_options import CheckOptions
 from promptpath.cli.streams import discard_stdout, open_standard_streams, say
 from promptpath.errors import ExitCode, PromptpathError, UsageError
 
@@ -85,6 +86,12 @@ _command(
     o.TraceOptions,
     "promptpath.cli.trace:run",
     help="Follow one prompt over every hop. Without a URL: through the bundled server.",
+)
+_command(
+    "check",
+    CheckOptions,
+    "promptpath.cli.check:run",
+    help="Hold paths against budgets, for CI. Without a URL: the bundled server.",
 )
 _command(
     "explain",

@@ -18,13 +18,13 @@ JOURNAL_SUFFIX = ".partial.ndjson"
 """Of the journal beside a .json output while it is measured."""
 
 
-class Output:
-    """One -o file."""
+class ResultFile:
+    """A file for a result: seen to be writable before t0, left as it was if nothing is written."""
 
-    def __init__(self, name: str) -> None:
-        """Check the format and that the file can be written. Raises UsageError."""
+    def __init__(self, name: str, option: str = "-o") -> None:
+        """Check that the file can be written. Raises UsageError."""
         self.name = name
-        suffix_of(name)
+        self._option = option
         self._path = Path(name)
         self._created = not self._path.exists()
         try:
@@ -33,18 +33,19 @@ class Output:
                 pass
         except OSError as error:
             raise UsageError(
-                f"cannot write {name!r}: {error.strerror}", hint="choose another place with -o FILE"
+                f"cannot write {name!r}: {error.strerror}",
+                hint=f"choose another place with {option} FILE",
             ) from error
 
-    def write(self, document: Document) -> None:
-        """Write the document. Raises UsageError when the disk says no after all."""
+    def write_pieces(self, pieces: Iterable[bytes], *, append: bool = False) -> None:
+        """Write them. Raises UsageError when the disk says no after all."""
         try:
-            with self._path.open("wb") as file:
-                file.writelines(exporter_for(self.name)(document))
+            with self._path.open("ab" if append else "wb") as file:
+                file.writelines(pieces)
         except OSError as error:
             raise UsageError(
                 f"cannot write {self.name!r}: {error.strerror}",
-                hint="free some space or choose another place with -o FILE",
+                hint=f"free some space or choose another place with {self._option} FILE",
             ) from error
 
     def forget(self) -> None:
@@ -52,6 +53,19 @@ class Output:
         with contextlib.suppress(OSError):
             if self._created and self._path.stat().st_size == 0:
                 self._path.unlink()
+
+
+class Output(ResultFile):
+    """One -o file."""
+
+    def __init__(self, name: str) -> None:
+        """Check the format and that the file can be written. Raises UsageError."""
+        suffix_of(name)
+        super().__init__(name)
+
+    def write(self, document: Document) -> None:
+        """Write the document. Raises UsageError when the disk says no after all."""
+        self.write_pieces(exporter_for(self.name)(document))
 
 
 class Journal:
