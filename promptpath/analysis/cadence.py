@@ -139,6 +139,8 @@ def judge_cadence(trace: Trace, facts: Facts, scan: Scan, t0_ns: Ns) -> Rhythm |
     content = scan.content
     if not len(content):
         return None
+    # First, so that a long stream's columns are not all in memory at once.
+    itl_ms = quantiles_ms(ascending(itl_ns(content)))
     gaps = gaps_ns(content)
     ordered = ascending(gaps)
     stalls = stall_gaps(trace, content, gaps, stall_fence_ns(ordered))
@@ -149,7 +151,7 @@ def judge_cadence(trace: Trace, facts: Facts, scan: Scan, t0_ns: Ns) -> Rhythm |
         events=len(content),
         tokens_per_event=_ratio(tokens.streamed, len(content)),
         inter_event_ms=quantiles_ms(ordered),
-        itl_ms=quantiles_ms(ascending(itl_ns(content))),
+        itl_ms=itl_ms,
         tpot_ms=_tpot_ms(content, tokens.streamed),
         tokens_per_s=_tokens_per_s(content, tokens.streamed),
         stalls=tuple(_stall(content, gaps, index, t0_ns) for index in _longest(gaps, stalls)),
