@@ -9,6 +9,7 @@ from promptpath.analysis.calibration import streams_of
 from promptpath.analysis.calibration_pass import PLAIN, calibration_verdict, judge_calibration
 from promptpath.analysis.idle import fates_of
 from promptpath.analysis.idle_pass import judge_pass, pass_verdict, stream_verdict
+from promptpath.errors import ExitCode
 from promptpath.model.document import Run
 from promptpath.model.report import Verdict
 
@@ -40,7 +41,18 @@ def _with_idle(runs: tuple[Run, ...]) -> tuple[Run, ...]:
     holder = next(middle, fates[0].run)
     verdicts: dict[int, list[Verdict]] = {fate.run: [stream_verdict(fate)] for fate in fates}
     verdicts[holder].append(pass_verdict(found))
-    return tuple(_added(run, verdicts.get(index, [])) for index, run in enumerate(runs))
+    measured = {fate.run for fate in fates if fate.ended}
+    return tuple(
+        _added(_without_head(run) if index in measured else run, verdicts.get(index, []))
+        for index, run in enumerate(runs)
+    )
+
+
+def _without_head(run: Run) -> Run:
+    """A stream that somebody ended before its head was measured all the same."""
+    if run.report.exit_code != ExitCode.UNMEASURED:
+        return run
+    return replace(run, report=replace(run.report, exit_code=int(ExitCode.FINDING)))
 
 
 def _added(run: Run, verdicts: list[Verdict]) -> Run:

@@ -166,11 +166,13 @@ def to_repeat(found: Calibration) -> tuple[frozenset[str], bool]:
     return frozenset(doubtful), found.single is None or _unclear(found.single)
 
 
-def superseded(streams: Sequence[Stream]) -> frozenset[int]:
-    """Runs of variants that another try of the same variant speaks for."""
+def best_tries(streams: Sequence[Stream]) -> list[int]:
+    """The runs of these streams in order; of a variant's several tries the best alone, where its
+    first one was."""
     found = judge_calibration(streams)
-    kept = {row.run for row in found.rows} if found is not None else set()
-    return frozenset(s.run for s in streams if found and s.kind == "variant" and s.run not in kept)
+    best = {row.name: row.run for row in found.rows} if found is not None else {}
+    runs = [best.get(s.name, s.run) if s.kind == "variant" else s.run for s in streams]
+    return list(dict.fromkeys(runs))
 
 
 # -- words -----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from promptpath.probe.kernel_support import start_keeper
 start_keeper()  # before the slow imports: the kernel needs 2 ms to switch stamping on
 
 from promptpath.analysis.calibration import fastest_ns, next_sizes, streams_of  # noqa: E402
-from promptpath.analysis.calibration_pass import judge_calibration, superseded, to_repeat  # noqa: E402
+from promptpath.analysis.calibration_pass import best_tries, judge_calibration, to_repeat  # noqa: E402
 from promptpath.cli.active import Tests, finish, prepared, run_active  # noqa: E402
 from promptpath.cli.options import CalibrateOptions  # noqa: E402
 from promptpath.cli.outputs import Output  # noqa: E402
@@ -35,9 +35,11 @@ def run(options: CalibrateOptions) -> int:
     try:
         ready = prepared(options)
         result = run_active(ready, _passes(ready), label="calibrate", longest_s=_USUAL_S)
-        left_out = superseded(streams_of(result.traces))
-        traces = tuple(t for run, t in enumerate(result.traces) if run not in left_out)
-        return finish(options, ready, replace(result, traces=traces), outputs)
+        streams = streams_of(result.traces)
+        if streams:
+            traces = tuple(result.traces[run] for run in best_tries(streams))
+            result = replace(result, traces=traces)
+        return finish(options, ready, result, outputs)
     finally:
         for output in outputs:
             output.forget()

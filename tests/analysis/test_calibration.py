@@ -25,10 +25,10 @@ from promptpath.analysis.calibration import (
     sweep_of,
 )
 from promptpath.analysis.calibration_pass import (
+    best_tries,
     calibration_verdict,
     judge_calibration,
     sentence,
-    superseded,
     to_repeat,
 )
 from promptpath.model.units import NS_PER_MS
@@ -240,7 +240,7 @@ def test_a_variant_that_passes_once_is_not_held_and_unclear_ones_are_tried_again
     assert [row.name for row in again.rows] == ["plain", "text/plain"]
     assert again.answer is Answer.STREAMING
     numbered = [replace(s, run=i) for i, s in enumerate([*first, variant("text/plain", 0.3)])]
-    assert superseded(numbered) == {2}
+    assert best_tries(numbered) == [0, 1, 3]
     held_twice = judge_calibration([PASSING, variant("plain", 99), variant("plain", 98)])
     assert held_twice is not None and held_twice.plain is not None
     assert not held_twice.plain.passes

@@ -262,6 +262,19 @@ def test_the_documents_runs_carry_the_verdicts_and_the_finding() -> None:
     assert [run.report.exit_code for run in runs] == [1, 1]
 
 
+def test_an_end_before_the_head_is_a_finding_and_no_failure_to_measure() -> None:
+    stream = Stream("head").mark(Stage.FINISH, MARK_TRANSPORT_END, 7.0, how="fin")
+    trace = stream.fact(FAILURE, {"stage": "wait", "code": "closed", "what": "closed"}).trace()
+    (run,) = with_active_verdicts((Run(trace=trace, report=diagnose(trace, PLAN)),))
+    assert run.report.exit_code == 1
+    nobody = Stream("head")
+    nobody.log = EventLog()
+    nobody.fact(TEST, {"command": "idle", "at": "head", "keepalive": "none"})
+    trace = nobody.fact(FAILURE, {"stage": "tcp", "code": "refused", "what": "refused"}).trace()
+    (run,) = with_active_verdicts((Run(trace=trace, report=diagnose(trace, PLAN)),))
+    assert run.report.exit_code == 3
+
+
 def test_a_run_of_another_command_is_left_alone() -> None:
     trace = TraceBuilder().dns(5).tcp(10).request().head(5).text(3, gap_ms=5).end().build()
     runs = (Run(trace=trace, report=diagnose(trace, PLAN)),)
