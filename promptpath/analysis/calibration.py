@@ -25,6 +25,7 @@ from promptpath.model.names import (
     TLS_CIPHER,
     TLS_VERSION,
 )
+from promptpath.model.redact import printable
 from promptpath.model.trace import Trace
 from promptpath.model.units import NS_PER_MS, Ns
 
@@ -39,6 +40,7 @@ FEW = 4
 FRAMING_BYTES = 64
 """What frames put around an event: a chunk's two lines some 9 bytes, a DATA frame's head 9 (RFC
 9113, 4.1). A size so little above the events' own is no buffer's."""
+_NAME_CHARS = 60
 
 _RECORD_OVERHEAD = {"TLSv1.3": 22}
 """Bytes of a record that are not plaintext: header 5, content type 1, tag 16 (RFC 8446, 5.2)."""
@@ -107,7 +109,7 @@ def _stream(trace: Trace, run: int, facts: Facts, about: dict[str, object]) -> S
     return Stream(
         run=run,
         kind=str(about.get("kind")),
-        name=str(about.get("name") or about.get("kind")),
+        name=printable(str(about.get("name") or about.get("kind")))[:_NAME_CHARS],
         gap_ns=whole(about.get("gap_ns")),
         preamble_bytes=whole(about.get("preamble_bytes")) or 0,
         status=facts.whole(HTTP_STATUS),

@@ -31,6 +31,7 @@ from promptpath.analysis.calibration_pass import (
     sentence,
     to_repeat,
 )
+from promptpath.model.names import TEST
 from promptpath.model.units import NS_PER_MS
 from promptpath.probe.calibrate import SWEEP_BYTES
 from tests.analysis.build import TraceBuilder
@@ -253,6 +254,13 @@ def test_a_hold_within_what_a_healthy_path_does_passes() -> None:
     assert fine is not None and fine.passes  # 20 ms and half a round trip of 2 ms
     assert slow is not None and not slow.passes
     assert held(replace(streams[0], events=()), FASTEST) is None
+
+
+def test_a_name_in_a_strange_file_reaches_a_terminal_as_printable_text() -> None:
+    builder = TraceBuilder().dns(1).tcp(10).request().head(5).end()
+    about = {"command": "calibrate", "kind": "variant", "name": "\x1b[2Jplain\n" * 20}
+    (found,) = streams_of([builder.fact(TEST, about).build()])
+    assert found.name.isprintable() and len(found.name) <= 60
 
 
 def test_a_trace_of_another_command_is_no_stream_of_a_calibration() -> None:
