@@ -284,7 +284,7 @@ def judge_idle(budget: Budget, found: Pass | None) -> BudgetVerdict:
     if short:
         because += _suspects(found)
         keeping = Keeping.BROKEN
-    elif found.hangs:
+    elif found.answer in ("hang", "silent-drop"):
         keeping = Keeping.BROKEN
     else:
         decided = found.decided == found.streams
