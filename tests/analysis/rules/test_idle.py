@@ -1,14 +1,68 @@
-"""PP443 and PP444: a response that went quiet. (PP440 to PP442: tests/analysis/test_idle.py.)"""
+"""PP44x: each rule with a stream that fires it and one that must not."""
 
 from __future__ import annotations
 
 import pytest
 
 from promptpath.analysis.diagnose import diagnose
-from promptpath.model.names import STREAM_QUIET, TEST
+from promptpath.model.enums import Stage
+from promptpath.model.names import MARK_TRANSPORT_END, STREAM_QUIET, TEST, TEST_KEPT
 from promptpath.model.rows import Json
 from promptpath.model.units import NS_PER_S
-from tests.analysis.build import PLAN, TraceBuilder
+from tests.analysis.build import PLAN, TraceBuilder, healthy, opened
+from tests.analysis.rules.case import Case, check
+
+
+def idle(at: str, keepalive: str = "none") -> TraceBuilder:
+    """A stream of an idle pass, asked for; 75 s are sought."""
+    about = {
+        "command": "idle",
+        "at": at,
+        "keepalive": keepalive,
+        "silence_ns": 77 * NS_PER_S,
+        "longest_ns": 75 * NS_PER_S,
+        "interval_ns": None if keepalive == "none" else NS_PER_S,
+        "last_sent_ns": 0,
+    }
+    return opened().fact(TEST, about).head(5)
+
+
+def kept(closed: str | None) -> TraceBuilder:
+    value = {"idle_ns": 60 * NS_PER_S, "closed": closed, "reused": closed is None}
+    return idle("kept").text(1, gap_ms=1).marker().end().fact(TEST_KEPT, value)
+
+
+def quiet(peer: str) -> TraceBuilder:
+    note = {"since_ns": 0, "quiet_ns": 7 * NS_PER_S, "peer": peer, "last_ack_ns": None}
+    return healthy().fact(STREAM_QUIET, note)
+
+
+SURVIVED = idle("body").wait(77_000).text(2, gap_ms=100).marker().end()
+CASES = (
+    Case(
+        "PP440",
+        idle("body")
+        .after(59_995)
+        .mark(Stage.FINISH, MARK_TRANSPORT_END, how="fin")
+        .end(how="fin", complete=False),
+        SURVIVED,
+        says="60.0 s of silence; defaults of nginx",
+    ),
+    Case(
+        "PP441",
+        idle("body").after(79_500).limit("timeout", 79 * NS_PER_S),
+        SURVIVED,
+        says="no byte and no end",
+    ),
+    Case("PP442", kept("fin"), kept(None), says="closed by fin after 60.0 s"),
+    Case("PP443", quiet("unanswered"), quiet("alive"), says="no byte for 7.00 s"),
+    Case("PP444", quiet("alive"), quiet("unanswered"), says="answered TCP keepalives"),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rule(case: Case) -> None:
+    check(case)
 
 
 def codes(*notes: Json, test: Json = None) -> set[str]:
