@@ -25,11 +25,13 @@ class SeenFinding:
     """How many runs there were."""
     allowed: bool
     """--allow names it."""
+    answered: bool
+    """It fired in a run that somebody responded to; the others' are why nothing was measured."""
 
     @property
     def fails(self) -> bool:
         """An error that nobody allows. By its own rule an error is proven: one run is enough."""
-        return self.finding.severity is Severity.ERROR and not self.allowed
+        return self.answered and self.finding.severity is Severity.ERROR and not self.allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,15 @@ def seen_findings(runs: Sequence[Run], allowed: frozenset[str]) -> tuple[SeenFin
             known = first.setdefault(finding.code, finding)
             if finding.severity is Severity.ERROR and known.severity is not Severity.ERROR:
                 first[finding.code] = finding  # a graded rule: the worst grade counts
+    silent = {i for i, r in enumerate(runs) if r.report.end_state is EndState.NO_RESPONSE}
     found = [
-        SeenFinding(finding=finding, runs=tuple(where[code]), of=len(runs), allowed=code in allowed)
+        SeenFinding(
+            finding=finding,
+            runs=tuple(where[code]),
+            of=len(runs),
+            allowed=code in allowed,
+            answered=not silent.issuperset(where[code]),
+        )
         for code, finding in first.items()
     ]
     order = list(Severity)

@@ -39,6 +39,14 @@ class FileTarget:
     name: str
     line: int
     values: Mapping[str, Any] = field(repr=False)
+    key_lines: Mapping[str, int]
+    """Where each of its keys stands, in the table or in [defaults]."""
+
+    def line_of(self, text: str) -> int:
+        """The line of the first option that this text of an error names ("--max-ttft"), else the
+        target's own."""
+        named = re.findall(r"--([\w-]+)", text)
+        return next((self.key_lines[key] for key in named if key in self.key_lines), self.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,7 @@ def _targets(name: str, lines: tuple[str, ...], document: dict[str, Any]) -> lis
     if not targets:
         raise UsageError("no target", expected="a [[target]] with a url", where=name)
     common = _values(table, defaults, own=())
+    shared_lines = {key: table.line(key) for key in defaults}
     found: list[FileTarget] = []
     for index, item in enumerate(targets):
         table = _Table(name, lines, index)
@@ -141,7 +150,8 @@ def _targets(name: str, lines: tuple[str, ...], document: dict[str, Any]) -> lis
             raise table.error("no url", expected='url = "https://..."')
         if any(title == other.name for other in found):
             raise table.error(f"a second target is called {title!r}", "name", "names of their own")
-        found.append(FileTarget(title, table.line(), values))
+        lines_of = {**shared_lines, **{key: table.line(key) for key in item}}
+        found.append(FileTarget(title, table.line(), values, lines_of))
     return found
 
 

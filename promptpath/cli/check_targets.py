@@ -65,7 +65,7 @@ def targets_of(options: CheckOptions, environ: Mapping[str, str] = os.environ) -
             merged = _merged(options, item.values)
             found.append(_target(merged, environ, name=item.name, place=place))
         except UsageError as error:
-            where = f"{config}, line {item.line}, target {item.name}"
+            where = f"{config}, line {item.line_of(error.what)}, target {item.name}"
             raise UsageError(
                 error.what, expected=error.expected, where=printable(where), hint=error.hint
             ) from error

@@ -84,7 +84,8 @@ def _results(target: TargetResult) -> Iterator[dict[str, Json]]:
         if verdict.keeping is not Keeping.KEPT and not target.problem:
             yield _budget(target, verdict)
     for seen in target.findings:
-        yield _finding(target, seen)
+        if seen.answered:
+            yield _finding(target, seen)
 
 
 def _budget(target: TargetResult, verdict: BudgetVerdict) -> dict[str, Json]:

@@ -7,7 +7,7 @@ import pytest
 from promptpath.analysis.budgets import Budget, BudgetName, BudgetVerdict, Keeping
 from promptpath.analysis.check import CheckResult, TargetResult, seen_findings
 from promptpath.model.document import Run, Tool
-from promptpath.model.enums import Severity
+from promptpath.model.enums import EndState, Severity
 from promptpath.model.report import Finding
 from tests.export.documents import REPORT, document, trip
 
@@ -80,3 +80,10 @@ def test_a_finding_is_seen_once_with_the_runs_it_fired_in_and_its_worst_grade() 
         (BAD, (0, 2), 3),
         (ODD, (0,), 3),
     ]
+
+
+def test_why_nothing_was_measured_is_no_failure_of_the_target() -> None:
+    (run,) = runs((BAD,))
+    silent = replace(run, report=replace(run.report, end_state=EndState.NO_RESPONSE))
+    assert [seen.fails for seen in seen_findings([silent], frozenset())] == [False]
+    assert [seen.fails for seen in seen_findings([silent, run], frozenset())] == [True]
