@@ -32,8 +32,11 @@ def judged(
 ) -> Document:
     """The document of these traces; `interrupted` runs decide its exit code."""
     runs = tuple(Run(trace=trace, report=diagnose(trace, plan)) for trace in traces)
-    runs = with_active_verdicts(runs)
-    summary = summarize(runs)
+    together = with_active_verdicts(runs)
+    summary = summarize(together)
+    if together is not runs:
+        # Streams that differ on purpose have no median.
+        summary = replace(summary, metrics={})
     if interrupted:
         summary = replace(summary, exit_code=int(ExitCode.INTERRUPTED))
     return Document(
@@ -41,7 +44,7 @@ def judged(
         plan=plan,
         vantage=vantage,
         summary=summary,
-        runs=runs,
+        runs=together,
     )
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from promptpath.analysis.sentence import sentence
-from promptpath.export import digest
+from promptpath.export import active_text, digest
 from promptpath.export.figures import TITLES, cell, metric_names, share
 from promptpath.export.reproduce import command, omissions
 from promptpath.model.document import Document, Run
@@ -60,7 +60,22 @@ def code(text: str) -> str:
     return f"{fence}{pad}{one_line}{pad}{fence}"
 
 
+def _active(document: Document, text: str) -> Iterator[str]:
+    """An active test: its own view, as it stands in a terminal."""
+    yield f"# {code(document.plan.url)}"
+    yield ""
+    # An indented block: no fence that the text could close.
+    yield from (f"    {printable(line)}" if line else "" for line in text.splitlines())
+    yield ""
+    tool = f"{document.tool.name} {document.tool.version}"
+    yield escape(f"Measured by {tool}, {len(document.runs)} streams at the same time.")
+
+
 def _lines(document: Document) -> Iterator[str]:
+    active = active_text.render(document)
+    if active is not None:
+        yield from _active(document, active)
+        return
     plan = document.plan
     yield f"# {escape(plan.method)} {code(plan.url)}"
     for number, run in enumerate(document.runs, start=1):

@@ -221,7 +221,7 @@ def test_a_path_without_a_timer_passes(found: dict[str, Found]) -> None:
     assert {each["answer"] for each in measured.verdict("idle-stream")} == {"survived"}
 
 
-def test_a_saved_pass_is_judged_and_shown_again(found: dict[str, Found]) -> None:
+def test_a_saved_pass_is_judged_and_shown_again(found: dict[str, Found], tmp_path: Path) -> None:
     measured = found["haproxy-h2"]
     again = promptpath("explain", "-", stdin=measured.done.out.encode())
     assert again.code == 1, again.err
@@ -230,6 +230,11 @@ def test_a_saved_pass_is_judged_and_shown_again(found: dict[str, Found]) -> None
     assert "the cut looks like a complete answer" in lines[-1]
     row = next(line for line in lines if " mid-stream  " in line)
     assert row.startswith("!!") and "END_STREAM" in row
+    ticket = tmp_path / "idle.md"
+    promptpath("explain", "-", "-o", str(ticket), stdin=measured.done.out.encode())
+    written = ticket.read_text().splitlines()
+    assert "    " + row in written and "    " + lines[-1] in written
+    assert json.loads(measured.done.out)["summary"]["metrics"] == {}
 
 
 def test_ctrl_c_keeps_what_was_found(found: dict[str, Found]) -> None:
