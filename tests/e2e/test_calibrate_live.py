@@ -23,7 +23,7 @@ from tests.peers.haproxy import haproxy
 from tests.peers.nginx import nginx
 from tests.peers.scripted import ReadRequest, ScriptedOrigin, Step, response
 
-pytestmark = pytest.mark.peer
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
 AT_ONCE = 3
 """Calibrations at a time: each is twenty streams, and their times must not be each other's."""

@@ -28,7 +28,7 @@ from tests.peers.holding import Hold, HoldingBox
 from tests.peers.nginx import nginx
 from tests.peers.scripted import ReadRequest, ScriptedOrigin, Step, response
 
-pytestmark = pytest.mark.peer
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
 TIMER_MS = 3000
 EARLY_MS, LATE_MS = 300, 1100

@@ -42,6 +42,8 @@ from promptpath.probe.clock import RunClock
 from tests.e2e.reference import reference_server
 from tests.peers.holding import Hold, HoldingBox
 
+pytestmark = pytest.mark.slow
+
 TIMER_MS = 250.0
 TIMER_ERROR_MS = 15.0
 """5 ms, and what a busy machine and a box in Python add."""
