@@ -8,10 +8,13 @@ from typing import Any, get_type_hints
 import pytest
 
 from promptpath.cli import options as o
+from promptpath.cli.check_options import CheckOptions
+from promptpath.cli.check_targets import targets_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS: dict[str, type[Any]] = {
     "trace": o.TraceOptions,
+    "check": CheckOptions,
     "explain": o.ExplainOptions,
     "rule": o.RuleOptions,
     "tokens": o.TokensOptions,
@@ -56,3 +59,14 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_the_switches_are_found_at_all() -> None:
     assert {"--http", "-4", "-H", "--json"} <= switches(o.TraceOptions)
+
+
+@pytest.mark.parametrize("page", ["commands/check.md", "guides/ci.md"])
+def test_the_budget_files_in_the_pages_are_valid(page: str, tmp_path: Path) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        file = tmp_path / "paths.toml"
+        file.write_text(block)
+        targets = targets_of(CheckOptions(config=str(file)), {"LLM_KEY": "k-12345678"})
+        assert len(targets) == 2 and all(target.budgets for target in targets)
