@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from urllib.parse import quote
 
 from promptpath.cli.curl_tokens import split_command
+from promptpath.cli.read_input import MAX_BODY_BYTES, read_input
 from promptpath.errors import UsageError
 
 Headers = tuple[tuple[str, str], ...]
@@ -184,14 +184,8 @@ def _cookie(request: CurlRequest, value: str) -> CurlRequest:
 
 
 def _read(name: str) -> bytes:
-    try:
-        return Path(name).read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read {name!r}: {error.strerror}",
-            where="--curl",
-            hint="run it where the file is, or name its whole path",
-        ) from error
+    hint = "run it where the file is, or name its whole path"
+    return read_input(name, MAX_BODY_BYTES, where="--curl", hint=hint)
 
 
 def _skip(request: CurlRequest, _value: str) -> CurlRequest:

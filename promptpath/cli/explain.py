@@ -5,12 +5,10 @@ A document (trace.json), a journal that a crash left behind, or the body of a st
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from promptpath.cli.judge import judged
 from promptpath.cli.options import ExplainOptions
 from promptpath.cli.outputs import Output
+from promptpath.cli.read_input import MAX_SAVED_BYTES, read_input
 from promptpath.cli.show import show, write_text
 from promptpath.errors import ExitCode, UsageError
 from promptpath.export import active_text
@@ -24,7 +22,7 @@ _STREAM_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 def run(options: ExplainOptions) -> int:
     """Show it; 1 when an error finding fires (or a body ends badly), else 0."""
-    raw = _read(options.file)
+    raw = read_input(options.file, MAX_SAVED_BYTES, hint="check the path")
     if options.content_type is not None:
         from promptpath.cli.explain_body import explain_body
 
@@ -57,14 +55,3 @@ def load(raw: bytes, name: str) -> Document:
         return judged([trace], plan, {})
     saved = decode_document(raw)
     return judged([run.trace for run in saved.runs], saved.plan, saved.vantage)
-
-
-def _read(name: str) -> bytes:
-    if name == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(name).read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read {name!r}: {error.strerror}", hint="check the path"
-        ) from error

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from promptpath.cli.curl import CurlRequest
 from promptpath.cli.options import TraceOptions
+from promptpath.cli.read_input import MAX_BODY_BYTES, read_input
 from promptpath.dialect import registry
 from promptpath.dialect.base import Dialect
 from promptpath.errors import UsageError
@@ -128,12 +127,8 @@ def _over(defaults: Headers, headers: Headers) -> Headers:
 def read_data(text: str) -> bytes:
     """The body --data names: @FILE, - (standard input) or the text itself. Raises UsageError."""
     if text == "-":
-        return sys.stdin.buffer.read()
+        return read_input("-", MAX_BODY_BYTES, where="--data", hint="name a file: --data @FILE")
     if not text.startswith("@"):
         return text.encode()
-    try:
-        return Path(text[1:]).read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read --data {text!r}: {error.strerror}", hint="check the path behind the @"
-        ) from error
+    hint = "check the path behind the @"
+    return read_input(text[1:], MAX_BODY_BYTES, where="--data", hint=hint)

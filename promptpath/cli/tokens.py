@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from promptpath.cli.options import TokensOptions
+from promptpath.cli.read_input import MAX_TEXT_BYTES, read_input
 from promptpath.cli.show import write_bytes, write_text
 from promptpath.dialect.tokens.vocabulary import Vocabulary, o200k_base
 from promptpath.model.codec import encode
@@ -15,7 +14,8 @@ def run(options: TokensOptions) -> int:
     """Print the table token | id, and how many there are."""
     text = options.text
     if text == "-":
-        text = sys.stdin.buffer.read().decode("utf-8", "replace")
+        raw = read_input("-", MAX_TEXT_BYTES, hint="give the text itself, in quotes")
+        text = raw.decode("utf-8", "replace")
     vocabulary = o200k_base()
     ids = vocabulary.encode(text)
     if options.json:
