@@ -70,20 +70,22 @@ def _finish(
     from promptpath.cli.show import show
 
     document = document_of(measured.traces, prepared.plan, interrupted=measured.interrupted)
-    unwritten: UsageError | None = None
+    unwritten: list[UsageError] = []
     for output in outputs:
         try:
             output.write(document)
         except UsageError as error:  # the disk is full, say: the other places still get theirs
-            unwritten = error
+            unwritten.append(error)
     show(
         document,
         as_json=options.json,
         no_color=options.no_color,
         explain=options.explain,
     )
-    if unwritten is not None:
-        raise unwritten
+    if unwritten:
+        for earlier in unwritten[:-1]:
+            say(earlier.lines()[0])
+        raise unwritten[-1]
     return ExitCode(document.summary.exit_code)
 
 

@@ -255,6 +255,20 @@ def test_a_crash_leaves_the_journal(tmp_path: Path, capfd: pytest.CaptureFixture
 
 
 @pytest.mark.slow
+def test_a_full_disk_costs_the_files_not_the_result(
+    origin: ScriptedOrigin, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    full = [tmp_path / "a.json", tmp_path / "b.md"]
+    for file in full:
+        file.symlink_to("/dev/full")
+    kept = tmp_path / "kept.json"
+    outputs = [word for file in (*full, kept) for word in ("-o", str(file))]
+    assert run(["trace", origin.url(PATH), *ASK, *outputs]) == 2
+    out, err = capfd.readouterr()
+    assert out.startswith("POST ") and kept.read_bytes()
+    assert all(f"cannot write '{file}': No space left" in err for file in full)
+
+
 def test_without_a_url_the_bundled_server_is_traced(capfd: pytest.CaptureFixture[str]) -> None:
     code = run(["trace", "--json", "--max-tokens", "5"])
     printed = document(capfd)
