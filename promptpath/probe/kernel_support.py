@@ -5,6 +5,7 @@ A probe rather than a version check: gVisor, WSL and odd network stacks say Linu
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import select
@@ -53,6 +54,7 @@ def start_keeper() -> None:
     if _keeper is None:
         with contextlib.suppress(OSError):
             _keeper = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            atexit.register(_keeper.close)
             kernel_stamps.enable_receive(_keeper)
 
 
