@@ -55,6 +55,8 @@ def _trace(options: TraceOptions, prepared: Prepared, outputs: list[Output]) -> 
         sinks: list[Sink] = [sink for sink in (journal, feed) if sink is not None]
         measured = measure(prepared, sinks)
     _note_dropped(feed)
+    if journal is not None:
+        journal.close()
     code = _finish(options, prepared, measured, outputs)
     if journal is not None:
         journal.discard()
