@@ -25,6 +25,7 @@ from promptpath.model.names import (
     SPAN_REUSE,
     STREAM_DIALECT,
     STREAM_MODEL,
+    STREAM_USAGE,
     TCP_PEER,
     TLS_CIPHER,
     TLS_GROUP,
@@ -142,7 +143,8 @@ def _resumed(trace: Trace) -> bool:
 
 
 def conversation(trace: Trace) -> str | None:
-    """Who spoke what: dialect, model, prompt and answer tokens; None when nothing is known."""
+    """Who spoke what: dialect, model, prompt and answer tokens; None when nothing is known. The
+    endpoint's own count of the answer beats ours, as in the figures of the stream."""
     facts = Facts(trace)
     parts = []
     dialect = facts.record(STREAM_DIALECT)
@@ -151,14 +153,20 @@ def conversation(trace: Trace) -> str | None:
     model = facts.text(STREAM_MODEL)
     if model:
         parts.append(f"model {model[:80]}")
-    for key, label, count in (
-        (PROMPT_TOKENS, "prompt", "count"),
-        (OUTPUT_TOKENS, "answer", "counted"),
-    ):
-        record = facts.record(key)
-        if isinstance(record.get(count), int):
-            tokens = "1 token" if record[count] == 1 else f"{record[count]} tokens"
-            parts.append(f"{label} {tokens} ({_text(record.get('source'))})")
+    prompt, answer = facts.record(PROMPT_TOKENS), facts.record(OUTPUT_TOKENS)
+    reported = facts.record(STREAM_USAGE).get("output_tokens")
+    counts = (
+        ("prompt", prompt.get("count"), prompt.get("source")),
+        (
+            "answer",
+            reported or answer.get("counted"),
+            "usage" if reported else answer.get("source"),
+        ),
+    )
+    for label, count, source in counts:
+        if isinstance(count, int):
+            tokens = "1 token" if count == 1 else f"{count} tokens"
+            parts.append(f"{label} {tokens} ({_text(source)})")
     return printable(", ".join(parts)) or None
 
 

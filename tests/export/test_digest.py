@@ -18,6 +18,7 @@ from promptpath.model.names import (
     PROXY,
     STREAM_DIALECT,
     STREAM_MODEL,
+    STREAM_USAGE,
     TCP_PEER,
     TLS_RESUMED,
     TLS_VERSION,
@@ -78,6 +79,14 @@ def test_the_conversation_is_one_line() -> None:
     assert digest.conversation(trace) == (
         "anthropic (by payload), model m-1, prompt 10 tokens (usage), answer 128 tokens (estimate)"
     )
+
+
+def test_the_endpoints_own_count_of_the_answer_wins() -> None:
+    trace = with_facts(
+        (STREAM_USAGE, {"input_tokens": 8, "output_tokens": 128}),
+        (OUTPUT_TOKENS, {"counted": 135, "source": "estimate"}),
+    )
+    assert digest.conversation(trace) == "answer 128 tokens (usage)"
 
 
 def test_what_is_not_known_is_not_said() -> None:
