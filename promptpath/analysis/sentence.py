@@ -25,6 +25,9 @@ _ENDS = {
     EndState.STOPPED_BY_US: "a limit of ours ended it",
 }
 
+_INTERRUPTED = "PP909"
+"""The finding of Ctrl-C: the end was ours, but no limit's."""
+
 
 def where_verdict(report: Report) -> Verdict | None:
     """The report's answer to "where did the time go"."""
@@ -41,6 +44,8 @@ def sentence(report: Report) -> str:
     else:
         said = _shares(report, verdict)
     end = _ENDS.get(report.end_state)
+    if any(finding.code == _INTERRUPTED for finding in report.findings):
+        end = "it was interrupted"
     return f"{said}; {end}." if end else f"{said}."
 
 
@@ -67,12 +72,17 @@ def _shares(report: Report, verdict: Verdict) -> str:
 
 
 def _whole(report: Report, verdict: Verdict) -> tuple[float, str]:
-    """What shares are taken of: time to the first token where the answer lies before it."""
+    """What shares are taken of: time to the first token where the answer lies before it, else to
+    the last."""
     ttft_ms = report.latency.ttft_ms
     before = verdict.answer in ("queue", "prefill", "path", "box", "client")
     if before and ttft_ms is not None:
         return ttft_ms, "to the first token"
-    return _number(verdict.estimate.get("total_ms")), "trip"
+    total_ms = _number(verdict.estimate.get("total_ms"))
+    # The shares end at the last token; where the finish shows, this is not the table's total.
+    shorter = format_ms(total_ms) != format_ms(report.latency.e2e_ms)
+    to_last = shorter and report.milestones.last_token_ms is not None
+    return total_ms, "to the last token" if to_last else "trip"
 
 
 def _inconclusive(report: Report, verdict: Verdict | None) -> str:

@@ -62,6 +62,17 @@ def test_a_limit_before_the_head_is_named() -> None:
     assert said(trip) == "No response after 9.05 s: --first-token-timeout was reached (9.00 s)."
 
 
+def test_ctrl_c_is_no_limit() -> None:
+    trip = opened().head(22).wait(500).text(3).limit("interrupt")
+    assert said(trip).endswith("; it was interrupted.")
+
+
+def test_a_long_finish_is_not_in_the_time_that_is_shared_out() -> None:
+    trip = opened().head(22).wait(100).text(20, gap_ms=50).after(500).marker()
+    words = said(trip.reports("final", queue=1, prefill=90, decode=950).end())
+    assert "to the last token" in words and "trip" not in words
+
+
 def test_no_visible_text_is_not_called_a_first_token() -> None:
     trip = opened().head(22).wait(10).text(9, kind=EventKind.TOOL).marker()
     assert "to the first token" not in said(trip.end())
