@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from promptpath.errors import MeasureError
 from promptpath.model.enums import Stage
@@ -71,30 +70,25 @@ class Ready:
 
     http: HttpConnection
     opening: bytes
-    queued: QueuedRequest | None
+    queued: QueuedRequest | None = None
 
 
-def ready_for(plan: Plan) -> dict[str, Ready]:
-    """For each protocol that the peer may choose, by its ALPN name, a connection with the plan's
-    request written: before t0, for h11 takes 0.12 ms for it and h2 0.4 ms (measured), which would
-    stand between the handshake and the request."""
+def ready_for(plan: Plan) -> Ready | None:
+    """Where no ALPN decides what is spoken, a connection with the plan's request written: before
+    t0, for it takes h11 0.12 ms (measured), which would stand between the connection and the
+    request. None under TLS."""
     if plan.target.scheme == "https":
-        names = ALPN_OFFERS[plan.http]
-    else:
-        names = ("h2",) if plan.http is HttpChoice.H2 else ("http/1.1",)
+        return None
+    ready = _new_http(_protocol(plan, None))
     request = build_request(plan, plan.target, absolute_form=_absolute_form(plan))
-    ready = {}
-    for name in names:
-        http = _new_http(name)
-        opening, queued = http.data_to_send(), None
-        with suppress(MeasureError):  # told when its turn comes
-            queued = queue_request(http, request)
-        ready[name] = Ready(http, opening, queued)
+    with suppress(MeasureError):  # told when its turn comes
+        return replace(ready, queued=queue_request(ready.http, request))
     return ready
 
 
-def _new_http(name: str) -> HttpConnection:
-    return H2Connection() if name == "h2" else H1Connection()
+def _new_http(name: str) -> Ready:
+    http: HttpConnection = H2Connection() if name == "h2" else H1Connection()
+    return Ready(http, http.data_to_send())
 
 
 def _absolute_form(plan: Plan) -> bool:
@@ -104,21 +98,17 @@ def _absolute_form(plan: Plan) -> bool:
 
 
 async def open_connection(
-    recorder: Recorder, plan: Plan, deadline_ns: Ns, ready: Mapping[str, Ready] | None = None
+    recorder: Recorder, plan: Plan, deadline_ns: Ns, ready: Ready | None = None
 ) -> Connection:
     """Every hop up to the request, each recorded; `ready` is what `ready_for` made of this plan,
-    for one connection. Raises MeasureError naming the stage."""
+    good for one connection. Raises MeasureError naming the stage."""
     link = await _open_transport(recorder, plan, deadline_ns)
     top: Link = link
     try:
         tls = await _open_tls(recorder, plan, link, deadline_ns)
         top = tls or link
-        name = _protocol(plan, tls)
-        chosen = (ready or {}).get(name)
-        if chosen is None:
-            http = _new_http(name)
-            chosen = Ready(http, http.data_to_send(), None)
-        top.write(chosen.opening)
+        ready = ready or _new_http(_protocol(plan, tls))
+        top.write(ready.opening)
     except BaseException:
         top.abort()
         raise
@@ -127,10 +117,10 @@ async def open_connection(
     return Connection(
         target=plan.target,
         link=top,
-        http=chosen.http,
+        http=ready.http,
         tls=tls,
         absolute_form=_absolute_form(plan),
-        queued=chosen.queued,
+        queued=ready.queued,
     )
 
 

@@ -91,7 +91,7 @@ class _Run:
         self._watch = watch
         self._clock = clock
         self._recorder = Recorder(clock, secrets=secrets)
-        self._ready: dict[str, Ready] = {}
+        self._ready: Ready | None = None
         self._connection: Connection | None = None
         self._reader: ResponseReader | None = None
         self._truncated: str | None = None
@@ -175,7 +175,7 @@ class _Run:
             connect_ns = recorder.now_ns() + plan.limits.connect_ns
             if deadline_ns is not None:
                 connect_ns = min(connect_ns, deadline_ns)
-            ready, self._ready = self._ready, {}  # a redirect leads to another request
+            ready, self._ready = self._ready, None  # a redirect leads to another request
             self._connection = await open_connection(recorder, plan, connect_ns, ready)
         exchange = Exchange(recorder, plan, self._connection, deadline_ns)
         try:

@@ -188,29 +188,24 @@ def test_our_own_queries_on_the_path_find_their_codec_loaded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "choice", "names"),
-    [
-        ("https://ai.example/v1/chat/completions", HttpChoice.AUTO, ["h2", "http/1.1"]),
-        ("https://ai.example/v1/chat/completions", HttpChoice.H1, ["http/1.1"]),
-        ("http://ai.example/v1/chat/completions", HttpChoice.AUTO, ["http/1.1"]),
-        ("http://ai.example/v1/chat/completions", HttpChoice.H2, ["h2"]),
-    ],
+    ("choice", "opening"), [(HttpChoice.AUTO, b""), (HttpChoice.H1, b""), (HttpChoice.H2, PREFACE)]
 )
-def test_the_request_is_written_ahead_for_each_protocol_there_may_be(
-    url: str, choice: HttpChoice, names: list[str]
-) -> None:
-    plan = plan_for(url, http=choice, method="POST", body=b'{"stream":true}')
+def test_in_clear_text_the_request_is_written_ahead(choice: HttpChoice, opening: bytes) -> None:
+    plan = plan_for("http://ai.example/v1", http=choice, method="POST", body=b'{"stream":true}')
     ready = ready_for(plan)
-    assert list(ready) == names
-    for name, made in ready.items():
-        assert made.opening.startswith(PREFACE) if name == "h2" else made.opening == b""
-        assert made.queued is not None and made.http.request_sent(made.queued.stream)
-        assert made.queued.first.endswith(plan.body or b"?")
+    assert ready is not None and ready.queued is not None
+    assert ready.opening.startswith(opening) and bool(ready.opening) is bool(opening)
+    assert ready.http.request_sent(ready.queued.stream)
+    assert ready.queued.first.endswith(b'{"stream":true}')
+
+
+def test_under_tls_nothing_is_written_before_alpn_decides() -> None:
+    assert ready_for(plan_for("https://ai.example/")) is None
 
 
 def test_a_request_that_cannot_be_written_is_told_when_its_turn_comes() -> None:
-    plan = plan_for("http://ai.example/", headers=(("x-bad", "a\r\nb"),))
-    assert ready_for(plan)["http/1.1"].queued is None
+    ready = ready_for(plan_for("http://ai.example/", headers=(("x-bad", "a\r\nb"),)))
+    assert ready is not None and ready.queued is None
 
 
 def test_what_was_written_ahead_goes_out_once() -> None:
@@ -226,6 +221,6 @@ def test_what_was_written_ahead_goes_out_once() -> None:
             return connection
 
         connection = asyncio.run(opened())
-    made = ready["http/1.1"]
-    assert connection.http is made.http and connection.queued is made.queued
+    assert ready is not None
+    assert connection.http is ready.http and connection.queued is ready.queued
     assert connection.http.data_to_send() == b""
