@@ -12,11 +12,13 @@ import shutil
 import sys
 
 PACKAGES: dict[str, str] = {
+    "apache2": "apache2",
     "chromedriver": "chromium-driver",
     "chromium": "chromium",
     "curl": "curl",
     "haproxy": "haproxy",
     "ip": "iproute2",
+    "lighttpd": "lighttpd",
     "nginx": "nginx",
     "openssl": "openssl",
     "redis-server": "redis-server",
@@ -24,8 +26,14 @@ PACKAGES: dict[str, str] = {
     "tcpdump": "tcpdump",
     "tinyproxy": "tinyproxy",
     "unbound": "unbound",
+    "varnishd": "varnish",
 }
 """Program -> Debian package."""
+LAB_PACKAGES: dict[str, str] = {
+    "caddy": "caddy",
+}
+"""The same for programs that only `python -m benchmarks.proxies` drives: not installed for the
+suite."""
 
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 """Daemons live in sbin, which a plain user's PATH leaves out."""
@@ -39,6 +47,11 @@ def find(program: str) -> str | None:
 def install_line(*packages: str) -> str:
     """What a person types to get the packages."""
     return f"apt-get install --no-install-recommends {' '.join(packages)}"
+
+
+def package(program: str) -> str:
+    """The Debian package that brings it."""
+    return (PACKAGES | LAB_PACKAGES)[program]
 
 
 def missing_packages() -> list[str]:

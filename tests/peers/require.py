@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.peers.programs import PACKAGES, find, install_line
+from tests.peers.programs import find, install_line, package
 
 
 def in_ci() -> bool:
@@ -28,5 +28,5 @@ def require(program: str) -> str:
     """The program's path; without it the test skips with the install line (fails in CI)."""
     path = find(program)
     if path is None:
-        unavailable(f"{program} is not installed", install_line(PACKAGES[program]))
+        unavailable(f"{program} is not installed", install_line(package(program)))
     return path
