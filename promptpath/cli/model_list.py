@@ -28,13 +28,19 @@ def choose_model(plan: Plan, dialect: Dialect | None) -> tuple[Plan, tuple[str, 
     """
     if dialect is None or plan.body is not None or plan.model is not None:
         return plan, ()
-    names = list_models(plan)
+    why = None
+    try:
+        names = list_models(plan)
+    except OSError as error:
+        names, why = [], _reason(error)
     if len(names) == 1 and is_loopback(plan.target.host):
         return replace(plan, model=names[0]), (f"asking {names[0]}, the only model there is",)
     hint = "name it with --model NAME"
     if names:
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         hint += f"; it offers {', '.join(names[:_SHOWN])}{more}"
+    elif why is not None:
+        hint += f" (its list could not be had: {why})"
     raise UsageError("no model named", expected="--model NAME", hint=hint)
 
 
@@ -48,16 +54,27 @@ def models_path(path: str) -> str | None:
 def list_models(plan: Plan) -> list[str]:
     """The model names the endpoint lists, printable and in its order.
 
-    Empty when it does not answer, cannot be reached this simply (a proxy, an override) or answers
-    something else.
+    Empty when it cannot be reached this simply (a proxy, an override) or answers something else.
+    Raises OSError when it does not answer, or its certificate does not verify.
     """
     path = models_path(plan.target.path.partition("?")[0])
     if path is None or plan.proxy is not None or plan.overrides:
         return []
     try:
         return _names(_get(plan, path))
-    except (OSError, ValueError, RecursionError):
+    except OSError:  # before ValueError, of which a certificate error is one as well
+        raise
+    except (ValueError, RecursionError):
         return []
+
+
+def _reason(error: OSError) -> str:
+    """What went wrong, in words of this side alone."""
+    import ssl
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate: {error.verify_message}; see --cacert"
+    return (error.strerror or "no answer").lower()
 
 
 def _get(plan: Plan, path: str) -> bytes:

@@ -13,6 +13,8 @@ from promptpath.cli.model_list import choose_model, list_models, models_path
 from promptpath.dialect.openai_chat import OPENAI_CHAT
 from promptpath.errors import UsageError
 from promptpath.model.plan import Plan, Target
+from tests.peers.certs import Certificates
+from tests.peers.scripted import HOLD, ScriptedOrigin
 
 
 @contextmanager
@@ -76,10 +78,25 @@ def test_an_answer_of_another_kind_lists_nothing(answer: bytes) -> None:
         assert list_models(plan) == []
 
 
-def test_a_server_that_says_no_or_nothing_lists_nothing() -> None:
+def test_a_server_that_says_no_lists_nothing() -> None:
     with model_server(models("a"), status=401) as plan:
         assert list_models(plan) == []
-    assert list_models(plan) == []  # it has gone: refused
+
+
+def test_why_the_list_could_not_be_had_is_said() -> None:
+    with model_server(models("a")) as plan:
+        pass
+    with pytest.raises(UsageError) as raised:  # it has gone
+        choose_model(plan, OPENAI_CHAT)
+    assert "(its list could not be had: connection refused)" in (raised.value.hint or "")
+
+
+def test_a_certificate_that_does_not_verify_is_the_reason(certs: Certificates) -> None:
+    with ScriptedOrigin([HOLD], tls=certs.good.server_context()) as origin:
+        target = Target(scheme="https", host="127.0.0.1", port=origin.port, path="/v1/messages")
+        with pytest.raises(UsageError) as raised:
+            choose_model(Plan(target=target, method="POST"), OPENAI_CHAT)
+    assert "unable to get local issuer certificate; see --cacert)" in (raised.value.hint or "")
 
 
 def test_the_only_model_on_this_machine_is_taken() -> None:
