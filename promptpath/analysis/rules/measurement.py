@@ -128,12 +128,13 @@ def _read_late(measured: Measured) -> Because:
 RULES = (
     Rule(
         code="PP901",
-        title="Times come from the user clock",
+        title="Events carry no kernel stamp",
         severity=Severity.WARNING,
         asks="How far may these times be off?",
         decided="Events without a kernel receive stamp. Measured: user time lies 0.04 to 0.18 ms"
         " behind the kernel's at the median of an idle machine, tens of ms under load.",
-        advice="Measure from Linux; promptpath doctor says what this machine can do.",
+        advice="See promptpath doctor; measure from Linux where there are no kernel stamps. Single"
+        " events without one only carry a wider error.",
         is_not="Not wrong, only later than the truth.",
         condition=_user_clock,
     ),
@@ -181,7 +182,7 @@ RULES = (
         asks="Is --budget-ttft kept?",
         decided="Time to the first visible token, less its error, exceeds the budget; or none"
         " came.",
-        advice="See the where verdict.",
+        advice="See the hops, and the sentence at the end: where the time went.",
         is_not="Not a time limit: the run went on.",
         condition=_budget_ttft,
     ),
@@ -191,7 +192,7 @@ RULES = (
         severity=Severity.ERROR,
         asks="Is --budget-total kept?",
         decided="t0 to the end of the response, less its error, exceeds the budget.",
-        advice="See the where verdict.",
+        advice="See the hops, and the sentence at the end: where the time went.",
         is_not="Not a time limit: the run went on.",
         condition=_budget_total,
     ),
@@ -201,7 +202,7 @@ RULES = (
         severity=Severity.ERROR,
         asks="Is --budget-itl-p99 kept?",
         decided="The p99 of gap over tokens, less twice the stamps' p99 error, exceeds the budget.",
-        advice="See the where verdict and the stalls.",
+        advice="See the rhythm of the stream, and the sentence at the end: where the time went.",
         is_not="Not a time limit: the run went on.",
         condition=_budget_itl,
     ),
