@@ -103,13 +103,13 @@ _command(
     "idle",
     o.IdleOptions,
     "promptpath.cli.idle:run",
-    help="Find the timers that end silent streams, with a reference server behind them.",
+    help="Find the timers in the path that end silent streams.",
 )
 _command(
     "calibrate",
     o.CalibrateOptions,
     "promptpath.cli.calibrate:run",
-    help="Find the box that holds streams back, with a reference server behind it.",
+    help="Find the box in the path that holds streams back.",
 )
 _command("rule", o.RuleOptions, "promptpath.cli.rule:run", help="Say what a finding's code means.")
 _command(
@@ -140,7 +140,7 @@ def _serve(context: typer.Context) -> int:
 
 @app.command(
     "model",
-    help="model pull: fetch the reference server's default model (93 MB), once.",
+    help="model pull: fetch the server's default model, once.",
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )

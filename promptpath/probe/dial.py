@@ -244,7 +244,7 @@ class _Race:
             stage=self._stage.value,
             code="connect-timeout",
             expected="a SYN-ACK",
-            where=f"{self._stage.value}, {', '.join(tried)}",
+            where=", ".join([self._stage.value, *tried]),
             hint="a firewall may drop the packets silently; check the address and the port,"
             " or raise --connect-timeout",
         )
