@@ -31,6 +31,7 @@ PACKAGES: dict[str, str] = {
 """Program -> Debian package."""
 LAB_PACKAGES: dict[str, str] = {
     "caddy": "caddy",
+    "traffic_server": "trafficserver",
 }
 """The same for programs that only `python -m benchmarks.proxies` drives: not installed for the
 suite."""
