@@ -219,7 +219,10 @@ class Buffer:
 
 
 def buffer_of(stream: Stream) -> Buffer | None:
-    """The buffer that the ramp shows, to the byte; None where no size repeats."""
+    """The buffer that the ramp shows, to the byte; None where no size repeats, or where everything
+    came at once: then the pieces are how a whole body was written."""
+    if _came_at_once(stream):
+        return None
     own = {event.size_bytes for event in stream.events}
     burst = _repeated(stream.released[1:], own)
     frame = _repeated(stream.frames[1:-1], own)
@@ -231,6 +234,15 @@ def buffer_of(stream: Stream) -> Buffer | None:
             size, share, count = found
             return Buffer(size_bytes=size, layer=layer, share=share, releases=count)
     return None
+
+
+def _came_at_once(stream: Stream) -> bool:
+    """Whether the events arrived in less than half of the time in which they were sent, as from a
+    box that keeps a body to its end (lighttpd then fills TLS records, a scanner chunks)."""
+    if len(stream.events) < FEW:
+        return False
+    first, last = stream.events[0], stream.events[-1]
+    return 2 * (last.at_ns - first.at_ns) < last.sent_ns - first.sent_ns
 
 
 def _full(records: Sequence[int]) -> list[int]:

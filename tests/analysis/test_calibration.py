@@ -134,6 +134,13 @@ def test_a_buffer_of_tls_records_shows_in_the_records() -> None:
     assert (found.size_bytes, found.layer) == (16_384, "tls-record")
 
 
+def test_the_pieces_of_a_whole_body_are_no_buffer() -> None:
+    sent = [4.0 * n for n in range(600)]
+    at_once = stream("ramp", sent, [2396.0 - each for each in sent], records=(16_384,) * 36)
+    assert buffer_of(at_once) is None
+    assert buffer_of(replace(at_once, frames=(4096,) * 146)) is None
+
+
 @pytest.mark.parametrize(
     "more",
     [
