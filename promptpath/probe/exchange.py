@@ -74,6 +74,7 @@ class Exchange:
         it. Whatever is raised, what was recorded stays recorded.
         """
         reader = self.reader = ResponseReader(self._recorder, self._plan, self._connection)
+        reader.not_before_ns = self._recorder.now_ns()
         self._send_request()
         try:
             await self._read(reader)

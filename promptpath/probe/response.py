@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from promptpath.dialect.meter import timing_value
 from promptpath.dialect.server_timings import header_timings
 from promptpath.model.enums import Layer, Outcome, Stage
@@ -76,6 +78,8 @@ class ResponseReader:
         self.location: str | None = None
         self.opened_ns: Ns | None = None
         """When the last request byte left."""
+        self.not_before_ns: Ns | None = None
+        """When the request's first byte was handed over: nothing of its response came before."""
         self.ended = False
         """Nothing more is read of this response."""
 
@@ -126,6 +130,7 @@ class ResponseReader:
 
     def take(self, event: HttpEvent) -> None:
         """Record one HTTP event."""
+        event = self._bounded(event)
         self._last_ns = event.stamp.at_ns
         match event:
             case Head():
@@ -153,6 +158,16 @@ class ResponseReader:
             case Broken():
                 how = _BROKEN_HOW.get(event.code, "protocol-error")
                 self._end(how, detail=f"{event.code}: {event.what}")
+
+    def _bounded(self, event: HttpEvent) -> HttpEvent:
+        """The event, of this response, not before its request: on a warm connection the last read
+        before, the only other bound, may be any time ago."""
+        stamp, floor_ns = event.stamp, self.not_before_ns
+        if floor_ns is None or not stamp.lo_ns < floor_ns <= stamp.at_ns:
+            return event
+        if isinstance(event, Control | Goaway | Broken):  # these the peer may send at any time
+            return event
+        return replace(event, stamp=replace(stamp, lo_ns=floor_ns))
 
     def transport_ended(self, closed: Closed) -> None:
         """The connection ended and HTTP had nothing to say about it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from promptpath.model.enums import FactSource, Layer, Outcome
@@ -167,6 +169,26 @@ def test_a_failed_exchange_ends_its_span_as_failed_once() -> None:
     response.close(Outcome.OK, None)
     (span,) = made.recorder.log.spans
     assert (span.outcome, span.error, span.end_ns) == (Outcome.TIMED_OUT, "idle-timeout", 500)
+
+
+def test_on_a_warm_connection_no_response_comes_before_its_request() -> None:
+    made, response = reader()
+    response.not_before_ns = 5
+    long_ago = replace(at(20), lo_ns=-900, exact=False)
+    response.take(replace(head(), stamp=long_ago))
+    response.take(Control(name=MARK_SETTINGS, stamp=long_ago, detail={}))
+    response.take(replace(data(b"x", 30, size=1), stamp=replace(long_ago, at_ns=30)))
+    before, settings = made.recorder.log.marks
+    (frame,) = (row for row in made.recorder.log.arrivals if row.layer is Layer.HTTP_FRAME)
+    assert (before.lo_ns, before.at_ns, frame.lo_ns) == (5, 20, 5)
+    assert settings.lo_ns == -900  # this may have come at any time
+
+
+def test_an_answer_that_nobody_asked_for_keeps_its_time() -> None:
+    made, response = reader()
+    response.not_before_ns = 25
+    response.take(replace(head(408), stamp=replace(at(20), lo_ns=3)))
+    assert made.recorder.log.marks[0].lo_ns == 3
 
 
 def test_a_head_before_the_request_left_opens_the_span_itself() -> None:
