@@ -191,7 +191,8 @@ def _streams(run: Run, allowed: frozenset[str]) -> _Single:
     except ValueError:  # a newer version's word
         return _Single(Keeping.INCONCLUSIVE, printable(verdict.answer))
     reasons = [reason.text for reason in verdict.because]
-    why = printable("; ".join([answer.value, *reasons]))
+    named = [] if answer is Answer.INCONCLUSIVE else [answer.value]
+    why = printable("; ".join([*named, *reasons]))
     if answer in (Answer.STREAMING, Answer.SERVER_BATCH):
         return _Single(Keeping.KEPT, why)
     if answer in UNDECIDED or answer not in BOX:
