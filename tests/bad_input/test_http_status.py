@@ -166,6 +166,16 @@ def test_one_json_document_instead_of_a_stream_is_said(tmp_path: Path, path: str
     assert "all at once" not in result.out + (tmp_path / "trace.json").read_text()
 
 
+@pytest.mark.parametrize("location", [CHAT, "file:///etc/passwd", "http://[", "//", None])
+def test_a_redirect_that_leads_nowhere_is_an_error(tmp_path: Path, location: str | None) -> None:
+    headers = [] if location is None else [("location", location)]
+    answer = response(307, b"", "text/plain", *headers)
+    with ScriptedOrigin([ReadRequest(), answer]) as origin:
+        result = trace(tmp_path, origin.url(CHAT))
+    assert result.code == 1
+    assert "name the right URL" in result.advice("PP516")
+
+
 @pytest.mark.parametrize("status", [200, 204])
 def test_an_answer_that_is_no_stream_is_said(tmp_path: Path, status: int) -> None:
     body = b"ok" if status == 200 else b""

@@ -71,6 +71,13 @@ def _client_error(measured: Measured) -> Because:
     return _status(measured, *(status for status in range(400, 500) if status not in named))
 
 
+def _redirect(measured: Measured) -> Because:
+    found = _status(measured, 300, 301, 302, 303, 305, 307, 308)
+    if found and "location" not in measured.headers:
+        return because(f"{found[0].text}; no Location", facts=(HTTP_STATUS, HTTP_HEADERS))
+    return found
+
+
 def _content_type(measured: Measured) -> str:
     return measured.headers.get("content-type", "").split(";")[0].strip().lower()
 
@@ -335,5 +342,17 @@ RULES = (
         " answered.",
         is_not="Not a stream without text: no stream came.",
         condition=_no_stream,
+    ),
+    Rule(
+        code="PP516",
+        title="The redirect leads nowhere",
+        severity=Severity.ERROR,
+        asks="Where does the endpoint send its clients?",
+        decided="The last status is a redirect (RFC 9110, 15.4) and was not followed: Location is"
+        " missing or no http or https URL, or five redirects came before.",
+        advice="Read Location in the trace's response headers (-o trace.json), and name the right"
+        " URL yourself; a loop is the server's to mend.",
+        is_not="Not an answer, though nothing failed.",
+        condition=_redirect,
     ),
 )

@@ -108,6 +108,7 @@ CASES = (
     Case("PP515", typed("text/plain", "raw"), typed("text/html", "raw"), says="text/plain"),
     Case("PP515", typed("application/json", None), typed("application/json", "json")),
     Case("PP515", typed("text/plain", "raw"), typed("text/plain", "raw").limit("timeout", 1)),
+    Case("PP516", answered(307), answered(304), says="status 307; no Location"),
 )
 
 
