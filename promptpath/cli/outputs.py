@@ -26,8 +26,8 @@ class ResultFile:
         self.name = name
         self._option = option
         self._path = Path(name)
-        self._created = not self._path.exists()
         try:
+            self._created = not self._path.exists()
             # Appending nothing creates the file and leaves an older one as it is.
             with self._path.open("ab"):
                 pass

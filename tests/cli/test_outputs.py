@@ -44,6 +44,11 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
             Output(f"{name}.d/x.json" if name == tmp_path else str(name))
 
 
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="File name too long"):
+        Output(str(tmp_path / ("x" * 300 + ".json")))
+
+
 def test_the_journal_holds_what_the_trace_holds(tmp_path: Path) -> None:
     builder = TraceBuilder()
     journal = journal_for([Output(str(tmp_path / "x.md")), Output(str(tmp_path / "x.json"))])
