@@ -90,7 +90,7 @@ def _inconclusive(report: Report, verdict: Verdict | None) -> str:
     first = (
         f"{format_ms(ttft_ms)} to the first token"
         if ttft_ms is not None
-        else f"no visible text in {format_ms(report.latency.e2e_ms)}"
+        else f"No visible text in {format_ms(report.latency.e2e_ms)}"
     )
     unknown_ms = _number(verdict.estimate.get("unknown_ms")) if verdict else 0.0
     if unknown_ms:
