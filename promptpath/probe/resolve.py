@@ -155,13 +155,15 @@ def _gai_error(host: str, family: Family, error: socket.gaierror) -> MeasureErro
         "no-such-name": f"the name {host} does not resolve",
         "resolver-failed": f"the system's resolver failed for {host}",
     }[code]
+    # A name of the hosts file alone: without an address of the family it is unknown to getaddrinfo.
+    other = "" if family is Family.ANY else "; leave out -4 / -6 if it has the other family only"
     return MeasureError(
         f"{what} ({error.strerror})",
         stage=Stage.DNS.value,
         code=code,
         expected=f"addresses of {host}",
         where=f"dns, name {host}",
-        hint="check the spelling and the nameserver; --resolver ADDR asks another one",
+        hint=f"check the spelling and the nameserver; --resolver ADDR asks another one{other}",
     )
 
 

@@ -77,6 +77,13 @@ def test_a_name_that_does_not_exist_is_told_apart_and_recorded() -> None:
     assert span.end_ns is not None
 
 
+def test_with_one_family_asked_for_the_hint_names_the_option() -> None:
+    for family, named in ((Family.ANY, False), (Family.IPV6, True)):
+        with pytest.raises(MeasureError) as failure:
+            run(replace(PLAN, family=family), "no-such-name.invalid")
+        assert ("leave out -4 / -6" in (failure.value.hint or "")) is named
+
+
 def test_an_interrupted_resolution_leaves_a_cancelled_span(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
