@@ -69,9 +69,6 @@ class DialOptions:
     keylog: Annotated[
         Text, Option("--keylog", metavar="FILE", help="Append TLS secrets to FILE (for Wireshark).")
     ] = None
-    timeout: Annotated[
-        Text, Option("--timeout", metavar="TIME", help="Whole run, at most (default 300s).")
-    ] = None
     connect_timeout: Annotated[
         Text,
         Option(
@@ -97,6 +94,9 @@ class PromptOptions:
     idle_timeout: Annotated[
         Text,
         Option("--idle-timeout", metavar="TIME", help="Between two pieces of content, at most."),
+    ] = None
+    timeout: Annotated[
+        Text, Option("--timeout", metavar="TIME", help="Whole run, at most (default 300s).")
     ] = None
     max_bytes: Annotated[
         Text,
