@@ -212,7 +212,8 @@ def sentence(found: Pass) -> str:
     said = {
         "none-found": f"no timer up to {sought} ends a stream",
         "inconclusive": f"{found.streams - found.decided} of {found.streams} streams could not be"
-        f" followed to their end{_refusal(found)}; the others show no timer up to {sought}",
+        f" followed to their end{_refusal(found)}"
+        + (f"; the others show no timer up to {sought}" if found.decided else ""),
         "silent-drop": "the path of a silent stream dies without a word: something forgets the"
         " connection",
         "hang": "a silent stream stops for good and nobody closes it",

@@ -240,6 +240,11 @@ def test_nothing_found_and_nothing_known_are_not_the_same() -> None:
     stopped = Stream().head(0.01).fact(LIMIT, {"name": "interrupt", "value": None})
     half = judge_pass([survived("body").fate(), stopped.fate()])
     assert half is not None and half.answer == "inconclusive"
+    assert "1 of 2 streams" in sentence(half) and "the others show no timer" in sentence(half)
+    none = judge_pass([stopped.fate()])
+    assert none is not None and sentence(none).endswith(
+        "1 of 1 streams could not be followed to their end"
+    )
     assert judge_pass([]) is None
 
 
