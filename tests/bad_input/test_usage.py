@@ -94,7 +94,7 @@ def test_a_key_that_no_header_may_carry_is_not_shown(tmp_path: Path) -> None:
 def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
     url = "http://127.0.0.1:1" + CHAT
     result = trace(tmp_path, url, "--data", "@missing.json", prompt=False)
-    refused(result, "cannot read --data '@missing.json'")
+    refused(result, "cannot read 'missing.json'", "--data")
 
 
 CURLS = {
