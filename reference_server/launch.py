@@ -36,7 +36,7 @@ class LaunchError(Exception):
 
 
 def run(options: Options) -> None:
-    """Serve until SIGTERM, SIGINT or (with `stop_with_stdin`) the end of standard input.
+    """Serve until SIGTERM, SIGINT, SIGHUP or (with `stop_with_stdin`) the end of standard input.
 
     Raises LaunchError before anything is announced.
     """
@@ -129,10 +129,13 @@ def _stop_future(options: Options) -> asyncio.Future[float]:
     def asked(grace_s: float) -> None:
         if not stop.done():
             stop.set_result(grace_s)
-        for each in (signal.SIGTERM, signal.SIGINT):
+        for each in ending:
             loop.remove_signal_handler(each)
 
-    for each in (signal.SIGTERM, signal.SIGINT):
+    ending = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup stays in force
+        ending.append(signal.SIGHUP)
+    for each in ending:
         loop.add_signal_handler(each, asked, options.settings.listen.grace_s)
     if options.stop_with_stdin:
         watch = threading.Thread(

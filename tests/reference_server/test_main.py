@@ -65,7 +65,7 @@ def test_it_announces_itself_in_one_line_and_serves_tls_under_its_own_ca() -> No
         assert answer.http_version == "HTTP/2" and answer.text.endswith("data: [DONE]\n\n")
 
 
-@pytest.mark.parametrize("how", ["stdin", "sigterm", "sigint"])
+@pytest.mark.parametrize("how", ["stdin", "SIGTERM", "SIGINT", "SIGHUP"])
 def test_it_stops_cleanly_and_leaves_no_file(how: str) -> None:
     with server() as running:
         folder = Path(running.announced["ca"]).parent
@@ -74,7 +74,7 @@ def test_it_stops_cleanly_and_leaves_no_file(how: str) -> None:
             assert running.process.stdin is not None
             running.process.stdin.close()
         else:
-            running.process.send_signal(signal.SIGTERM if how == "sigterm" else signal.SIGINT)
+            running.process.send_signal(signal.Signals[how])
         assert running.ended() == (0, "")
         assert not folder.exists()
 
