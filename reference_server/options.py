@@ -61,6 +61,8 @@ def parse_options(arguments: Sequence[str]) -> Options:
     """Read the command line; argparse ends the process with status 2 on wrong usage."""
     parser = _parser()
     given = parser.parse_args(arguments)
+    if given.engine not in get_args(EngineName):  # argparse does not look at defaults
+        parser.error(f"{ENGINE_VARIABLE}: one of {', '.join(get_args(EngineName))}")
     if (given.cert is None) != (given.key is None):
         parser.error("--cert and --key belong together")
     if given.api_key_env and not os.environ.get(given.api_key_env):
@@ -141,6 +143,7 @@ def _from(kind: Any, given: argparse.Namespace, **more: Any) -> Any:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m reference_server",
+        usage="%(prog)s [OPTIONS]",
         description="The reference LLM server.",
         allow_abbrev=False,  # so that the edge can tell its options from those of the replicas
     )
@@ -255,11 +258,10 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    asked = os.environ.get(ENGINE_VARIABLE, "auto")
     add(
         "--engine",
         choices=get_args(EngineName),
-        default=asked if asked in get_args(EngineName) else "auto",
+        default=os.environ.get(ENGINE_VARIABLE, "auto"),
         help="a model, or the paced engine that only spends time; none serves the test streams "
         f"alone; auto takes the model when it can run at once ({ENGINE_VARIABLE} or auto)",
     )
