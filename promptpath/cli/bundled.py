@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
-from promptpath.errors import InternalError
+from promptpath.errors import InternalError, UsageError
 from promptpath.model.redact import printable
 
 _START_S = 60.0
@@ -37,8 +37,8 @@ def bundled_server(*arguments: str) -> Iterator[Bundled]:
     """Start `python -m reference_server` on a free loopback port, stop it at the end.
 
     It has a session of its own, so that Ctrl-C reaches only us, and ends when its standard input
-    does, so that it never outlives us. `arguments` come after ours. Raises InternalError when it
-    does not start.
+    does, so that it never outlives us. `arguments` come after ours. Raises UsageError when it
+    says why it cannot start, InternalError when it just does not.
     """
     command = [sys.executable, "-P", "-m", "reference_server", "--host", "127.0.0.1"]
     command += ["--port", "0", "--tls", "self", "--announce", "--stop-with-stdin"]
@@ -75,7 +75,8 @@ def _announced(process: subprocess.Popen[bytes], errors: IO[bytes]) -> Bundled:
     except (ValueError, KeyError, AttributeError) as error:
         errors.seek(0)
         last = errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise InternalError(
+        said_so = "error: " in last  # its own words, not the last line of a traceback
+        raise (UsageError if said_so else InternalError)(
             "the bundled server did not start",
             where=printable(last)[:200] or None,
             hint="see what it says: promptpath serve",

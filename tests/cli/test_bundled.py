@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from promptpath.cli.bundled import bundled_server
-from promptpath.errors import InternalError
+from promptpath.errors import InternalError, UsageError
 from tests.cli.running import environment
 
 
@@ -65,3 +65,10 @@ def test_one_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(InternalError) as raised, bundled_server():
         pass
     assert "did not start" in raised.value.what and raised.value.hint
+
+
+def test_what_the_server_itself_refuses_is_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROMPTPATH_ENGINE", "pacd")
+    with pytest.raises(UsageError) as raised, bundled_server():
+        pass
+    assert "PROMPTPATH_ENGINE: one of auto, paced" in (raised.value.where or "")
