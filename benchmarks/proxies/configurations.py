@@ -51,7 +51,7 @@ class Configuration:
     setting: str
     """The lines that make it, as they stand in the product's file; "" as it comes."""
     holds: bool
-    """Whether it is known to hold a stream, over one protocol at least."""
+    """Whether it is known to hold a tenth of the events or more, over one protocol at least."""
     start: Start
     protocols: tuple[Protocol, ...] = CLEAR
     compressed: bool = False
@@ -160,7 +160,7 @@ _SQUID = (
         setting=BUT_STREAMS, start=_scanned(Scanner.WHOLE, BUT_STREAMS),
     ),
     Configuration(
-        product="Squid", name="ICAP scanner with a preview of 1 KiB", holds=True,
+        product="Squid", name="ICAP scanner with a preview of 1 KiB", holds=False,
         setting="icap_preview_enable on", start=_scanned(Scanner.PREVIEW),
     ),
     Configuration(
@@ -181,6 +181,13 @@ _VARNISH = (
     Configuration(
         product="Varnish", name="do_gzip", setting=varnish.GZIP, holds=True, compressed=True,
         start=_clear(varnish.varnish, extra=varnish.GZIP),
+    ),
+    Configuration(
+        product="Varnish", name="both, event streams exempt", holds=False, compressed=True,
+        setting=f"{varnish.WHOLE} {varnish.GZIP} {varnish.BUT_STREAMS}",
+        start=_clear(
+            varnish.varnish, extra=f"{varnish.WHOLE} {varnish.GZIP} {varnish.BUT_STREAMS}"
+        ),
     ),
 )  # fmt: skip
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 
 from tests.peers.require import require
 from tests.peers.wheel import require_wheel
@@ -31,10 +30,7 @@ def version(product: str) -> str:
     program, option = _ASK[product]
     wheel = _WHEELS.get(program)
     path = require_wheel(program, wheel) if wheel else require(program)
-    done = subprocess.run([path, option], capture_output=True, text=True, cwd=Path(path).parent)
-    said = done.stdout + done.stderr
-    if program == "envoy":
-        said = said.partition("/")[2]  # before it stands a commit's hash
-        said = said.rpartition("version:")[2]
-    found = _NUMBER.search(said)
+    done = subprocess.run([path, option], capture_output=True, text=True)
+    # Envoy says its own path first, which may have a number of Python's in it.
+    found = _NUMBER.search((done.stdout + done.stderr).rpartition("version:")[2])
     return found[0] if found else "unknown"

@@ -19,6 +19,11 @@ WHOLE = "set beresp.do_stream = false;"
 """Fetch everything before anything is sent."""
 GZIP = "set beresp.do_gzip = true;"
 """Varnish's encoder does not flush."""
+BUT_STREAMS = """if (beresp.http.Content-Type ~ "^text/event-stream") {
+    set beresp.do_stream = true;
+    set beresp.do_gzip = false;
+}"""
+"""After other lines: what lets event streams pass in spite of them."""
 
 
 @contextlib.contextmanager
