@@ -44,6 +44,11 @@ _QUIET = {
     "unanswered": "nothing comes, and TCP keepalives get no answer: the path may be dead",
 }
 
+_QUIET_HTTP = {
+    "answered": "its HTTP/2 answered a PING too",
+    "unanswered": "its HTTP/2 answers no PING: only TCP is known to live there",
+}
+
 
 class View:
     """The run in progress and the time it has come to."""
@@ -85,6 +90,8 @@ class View:
             lines.append(_stream_line(run, now_ns))
         if run.quiet_peer in _QUIET:
             lines.append(Text(_QUIET[run.quiet_peer], style="yellow"))
+        if run.quiet_http in _QUIET_HTTP:
+            lines.append(Text(_QUIET_HTTP[run.quiet_http], style="yellow"))
         for line in lines:
             line.no_wrap = True
         return Group(*lines)

@@ -62,6 +62,8 @@ class LiveRun:
     """The latest instant any row named."""
     quiet_peer: str | None = None
     """What is known of the peer while nothing comes (names.STREAM_QUIET); None while bytes come."""
+    quiet_http: str | None = None
+    """What its HTTP/2 made of our PING: answered | unanswered; None where it was not asked."""
     over: bool = False
     """The response has ended; what follows (a second connection, DNS details) is off the path."""
     _open: dict[int, LiveHop] = field(default_factory=dict)
@@ -85,10 +87,11 @@ class LiveRun:
                 self._span_end(span, end_ns)
             case ["fact", key, *_] if key == HTTP_REDIRECT:
                 self.over = False
-            case ["fact", key, {"peer": str(peer)}, *_] if key == STREAM_QUIET:
-                self.quiet_peer = peer
+            case ["fact", key, {"peer": str(peer), **more}, *_] if key == STREAM_QUIET:
+                http = more.get("peer_http")
+                self.quiet_peer, self.quiet_http = peer, http if isinstance(http, str) else None
             case ["arrival", *_]:
-                self.quiet_peer = None
+                self.quiet_peer = self.quiet_http = None
             case ["event", kind, stamp, _, tokens, *_]:
                 self._event(_KINDS[kind], stamp, tokens)
             case _:

@@ -144,7 +144,10 @@ marker."""
 STREAM_QUIET: Final = "stream.quiet"
 """{"since_ns", "quiet_ns", "peer": alive | unanswered | unknown, "last_ack_ns": int | null}: noted
 while nothing came, after 7, 14, 28 ... s. alive: the connection's other end answered a TCP
-keepalive meanwhile; unanswered: it did not; last_ack_ns: the age of its last ACK."""
+keepalive meanwhile; unanswered: it did not; last_ack_ns: the age of its last ACK. Over HTTP/2 also
+"peer_http": answered | unanswered | null, "ping_rtt_ns": int | null: what came of the one PING of
+this silence (RFC 9113, 6.7), noted once more when it is answered; null: none was sent, or it is too
+early to say."""
 STREAM_USAGE: Final = "stream.usage"
 """{"input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens"}, each int | null; the last
 snapshot wins."""
@@ -208,6 +211,8 @@ MARK_WINDOW_UPDATE: Final = "window-update"
 MARK_WINDOW_STALL: Final = "window-stall"
 """Upload had bytes left and no flow-control window; detail {"state": begin | end, "scope": stream
 | connection}."""
+MARK_PING_ACK: Final = "ping-ack"
+"""The peer's HTTP/2 answered our PING; detail {"ping"}: its number on the connection."""
 MARK_GOAWAY: Final = "goaway"
 """detail {"code", "last_stream"}."""
 MARK_RESET: Final = "reset"

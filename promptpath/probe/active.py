@@ -162,7 +162,7 @@ class _Stream:
             recorder.failure(error)
 
     async def _exchange(self, connection: Connection, deadline_ns: Ns | None) -> None:
-        exchange = Exchange(self._recorder, self._test.plan, connection, deadline_ns)
+        exchange = Exchange(self._recorder, self._test.plan, connection, deadline_ns, ping=False)
         try:
             await exchange.run()
         finally:

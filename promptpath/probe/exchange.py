@@ -10,6 +10,7 @@ from promptpath.model.enums import Outcome, Stage
 from promptpath.model.names import (
     HTTP_END,
     HTTP_REQUEST,
+    MARK_PING_ACK,
     MARK_REQUEST_ACKED,
     MARK_REQUEST_WIRE,
     MARK_REQUEST_WRITTEN,
@@ -27,6 +28,7 @@ from promptpath.probe.quiet import QuietWatch
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.request import QueuedRequest, build_request, queue_request
 from promptpath.probe.response import ResponseReader
+from promptpath.wire.h2 import H2Connection
 from promptpath.wire.http import Broken, Control, HttpEvent, Reset
 
 AFTER_MARKER_NS = 1_500_000_000
@@ -49,8 +51,15 @@ class Exchange:
     """Sends one request and reads its response to the end, a limit, or a failure."""
 
     def __init__(
-        self, recorder: Recorder, plan: Plan, connection: Connection, total_deadline_ns: Ns | None
+        self,
+        recorder: Recorder,
+        plan: Plan,
+        connection: Connection,
+        total_deadline_ns: Ns | None,
+        *,
+        ping: bool = True,
     ) -> None:
+        """`ping`: ask a quiet HTTP/2 peer by PING; not where the path's idle timers are sought."""
         self._recorder = recorder
         self._plan = plan
         self._connection = connection
@@ -65,6 +74,8 @@ class Exchange:
         self._watch: asyncio.Task[None] | None = None
         self._acked = False
         self._idle_since_ns = 0
+        may_ping = ping and isinstance(connection.http, H2Connection)
+        self._quiet = QuietWatch(recorder, connection.link, self._ping if may_ping else None)
         self.reader: ResponseReader | None = None
 
     async def run(self) -> ResponseReader:
@@ -194,11 +205,11 @@ class Exchange:
     async def _read(self, reader: ResponseReader) -> None:
         link, http = self._connection.link, self._connection.http
         self._idle_since_ns = self._recorder.now_ns()
-        quiet = QuietWatch(self._recorder, link)
+        self._quiet.heard()
         while not reader.ended:
             limit, deadline_ns = self._next_deadline(reader)
             try:
-                items = await self._receive(quiet, deadline_ns)
+                items = await self._receive(deadline_ns)
             except TimeoutError as error:
                 if limit.name == OPEN_AFTER_MARKER:
                     reader.left_open()
@@ -213,26 +224,36 @@ class Exchange:
                     self._closed(reader, item)
                     continue
                 content_before = reader.content_events
-                self._take(reader, http.receive(item.data, item.stamp))
+                events = http.receive(item.data, item.stamp)
+                if not (events and all(_is_ping_ack(event) for event in events)):
+                    self._quiet.heard()
+                self._take(reader, events)
                 if reader.content_events != content_before:
                     self._idle_since_ns = item.stamp.at_ns
                 self._check_size(reader)
             self._write(http.data_to_send())
 
-    async def _receive(self, quiet: QuietWatch, deadline_ns: Ns | None) -> list[Chunk | Closed]:
+    async def _receive(self, deadline_ns: Ns | None) -> list[Chunk | Closed]:
         """What arrives next; a long silence is looked into on the way. Raises TimeoutError."""
         while True:
-            look_ns = quiet.next_look_ns
+            look_ns = self._quiet.next_look_ns
             last = look_ns is None or (deadline_ns is not None and deadline_ns <= look_ns)
             try:
-                items = await self._connection.link.receive(deadline_ns if last else look_ns)
+                return await self._connection.link.receive(deadline_ns if last else look_ns)
             except TimeoutError:
                 if last:
                     raise
-                quiet.look()
-                continue
-            quiet.heard()
-            return items
+                self._quiet.look()
+
+    def _ping(self) -> str | None:
+        """Send an HTTP/2 PING; the mark of its last byte."""
+        http = self._connection.http
+        number = http.ping() if isinstance(http, H2Connection) else None
+        if number is None:
+            return None
+        mark = f"ping-{number}"
+        self._connection.link.write(http.data_to_send(), mark)
+        return mark
 
     def _take(self, reader: ResponseReader, events: list[HttpEvent]) -> None:
         for event in events:
@@ -248,6 +269,8 @@ class Exchange:
             if isinstance(event, Control) and event.name == MARK_WINDOW_STALL:
                 self._stalled = False
             reader.take(event)
+            if _is_ping_ack(event):
+                self._quiet.answered(event.stamp.at_ns)
             if isinstance(event, Reset) and reader.status is None:
                 raise self._no_head(f"reset the stream (code {event.code})", "reset")
 
@@ -338,3 +361,8 @@ class Exchange:
         if not self._upload_done:
             self._upload_done = True
             self._recorder.fail(self._upload_span, outcome, why)
+
+
+def _is_ping_ack(event: HttpEvent) -> bool:
+    """The answer to our own question is no end of the silence."""
+    return isinstance(event, Control) and event.name == MARK_PING_ACK

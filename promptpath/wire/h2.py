@@ -24,7 +24,12 @@ from hyperframe.exceptions import HyperframeError
 
 from promptpath.errors import MeasureError
 from promptpath.model.enums import Stage
-from promptpath.model.names import MARK_SETTINGS, MARK_WINDOW_STALL, MARK_WINDOW_UPDATE
+from promptpath.model.names import (
+    MARK_PING_ACK,
+    MARK_SETTINGS,
+    MARK_WINDOW_STALL,
+    MARK_WINDOW_UPDATE,
+)
 from promptpath.model.redact import redact_text
 from promptpath.model.rows import Json
 from promptpath.model.stamp import Stamp
@@ -128,6 +133,9 @@ class H2Connection:
         self._patience = MAX_IDLE_FRAMES
         self._leaving = False
         self._closed = False
+        self._pings = 0
+        self._open_ping: int | None = None
+        """The latest PING, while it is not answered."""
 
     # --- sending ----------------------------------------------------------------------------------
 
@@ -180,6 +188,17 @@ class H2Connection:
             self._h2.send_data(number, bytes(stream.upload[:size]), end_stream=not stream.sending)
             stream.upload = stream.upload[size:]
             self._patience += _WINDOW_UPDATES_PER_FRAME
+
+    def ping(self) -> int | None:
+        """Queue a PING (RFC 9113, section 6.7); its number, which the `Control` of its answer names
+        (`MARK_PING_ACK`, detail "ping"). None when the connection is over. A later PING takes the
+        place of one that is not answered yet."""
+        if self._closed:
+            return None
+        self._pings += 1
+        self._open_ping = self._pings
+        self._h2.ping(_ping_data(self._pings))
+        return self._pings
 
     def request_sent(self, stream: int) -> bool:
         """All bytes of that request were handed out; False for good when the peer cut it off."""
@@ -293,7 +312,17 @@ class H2Connection:
             case h2.events.WindowUpdated():
                 number = event.stream_id or 0
                 return [_window_update("received", number, event.delta, stamp)]
+            case h2.events.PingAckReceived():
+                return self._on_ping_ack(bytes(event.ping_data), stamp)
         return []
+
+    def _on_ping_ack(self, data: bytes, stamp: Stamp) -> list[HttpEvent]:
+        """An ACK must carry what the PING carried; any other answers nothing of ours."""
+        number = self._open_ping
+        if number is None or data != _ping_data(number):
+            return []
+        self._open_ping = None
+        return [Control(name=MARK_PING_ACK, stamp=stamp, detail={"ping": number})]
 
     def _on_head(
         self,
@@ -431,6 +460,11 @@ def _request_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
     if any(_BREAKS.search(value) for _, value in pairs[:4]) or " " in request.target:
         raise ValueError("the target is no request target")
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
+
+
+def _ping_data(number: int) -> bytes:
+    """The eight octets of a PING: its number tells its answer from a late one."""
+    return number.to_bytes(8, "big")
 
 
 def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> Headers:

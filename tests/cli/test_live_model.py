@@ -87,3 +87,15 @@ def test_what_is_known_of_a_quiet_peer_lasts_until_bytes_come() -> None:
     assert model.quiet_peer is None
     model.apply(["fact", "stream.quiet", "nonsense", "observed", None])
     assert model.quiet_peer is None
+
+
+def test_the_answer_to_a_ping_lasts_until_bytes_come() -> None:
+    model = model_of(rows_of_a_trip())
+    for http in ("unanswered", "answered"):
+        note = {"peer": "alive", "peer_http": http, "ping_rtt_ns": None}
+        model.apply(["fact", "stream.quiet", note, "observed", 5])
+        assert (model.quiet_peer, model.quiet_http) == ("alive", http)
+    model.apply(["arrival", 1, 5, 0, 0, 10, -1, -1, -1])
+    assert model.quiet_http is None
+    model.apply(["fact", "stream.quiet", {"peer": "alive", "peer_http": 7}, "observed", 5])
+    assert model.quiet_http is None

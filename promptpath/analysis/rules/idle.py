@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from promptpath.analysis.defaults import TimerKind, matching
 from promptpath.analysis.facts import whole
 from promptpath.analysis.idle import Fate, StreamFate, fate_of
@@ -9,6 +11,7 @@ from promptpath.analysis.rules.base import NO, Because, Rule, because
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import Severity
 from promptpath.model.names import HTTP_END, STREAM_QUIET, TEST, TEST_KEPT
+from promptpath.model.rows import Json
 from promptpath.model.units import format_duration
 
 _KINDS = {
@@ -64,10 +67,11 @@ def _quiet(measured: Measured, *peers: str) -> Because:
     if measured.facts.record(TEST):
         return NO  # an idle pass is quiet on purpose
     notes = [n for n in measured.facts.records(STREAM_QUIET) if n.get("peer") in peers]
-    quiet_ns = max((whole(note.get("quiet_ns")) or 0 for note in notes), default=0)
-    if not quiet_ns:
+    longest = max(notes, key=lambda note: whole(note.get("quiet_ns")) or 0, default=None)
+    quiet_ns = None if longest is None else whole(longest.get("quiet_ns"))
+    if longest is None or not quiet_ns:
         return NO
-    answers = _ANSWERS[str(notes[-1].get("peer"))]
+    answers = _ANSWERS[str(longest.get("peer"))] + _http_answer(longest)
     return because(f"no byte for {format_duration(quiet_ns)}; {answers}", facts=(STREAM_QUIET,))
 
 
@@ -76,6 +80,18 @@ _ANSWERS = {
     "unanswered": "the connection's other end answered no TCP keepalive",
     "unknown": "whether its other end lives is not known on this system",
 }
+
+
+def _http_answer(note: Mapping[str, Json]) -> str:
+    """What HTTP/2's own layer said, where it was asked."""
+    match note.get("peer_http"):
+        case "answered":
+            rtt_ns = whole(note.get("ping_rtt_ns"))
+            took = "" if rtt_ns is None else f" in {format_duration(rtt_ns)}"
+            return f", and its HTTP/2 answered a PING{took}"
+        case "unanswered":
+            return ", and its HTTP/2 answered no PING"
+    return ""
 
 
 def _dead_path(measured: Measured) -> Because:
@@ -144,10 +160,12 @@ RULES = (
         severity=Severity.INFO,
         asks="Was the path dead, or did somebody think?",
         decided="No byte for 7 s, in which two TCP keepalives were due (after 5 s and 6 s of"
-        " silence); an ACK younger than the silence answered them.",
+        " silence); an ACK younger than the silence answered them. Over HTTP/2 it was then asked"
+        " by PING, which HTTP's own layer must answer (RFC 9113, 6.7), and had 7 s for it.",
         advice="Look at the server: queue, prefill, a tool that runs. Comment lines from it would"
         " keep the timers in the path quiet; promptpath idle finds them.",
-        is_not="Not proof that the model's server lives: a proxy answers keepalives itself.",
+        is_not="Not proof that the model's server lives: a proxy answers keepalives and PINGs"
+        " itself. Keepalives without an answer to the PING: only TCP is known to live there.",
         condition=_quiet_path,
     ),
 )

@@ -87,3 +87,30 @@ def test_a_lively_response_an_idle_pass_and_a_strange_file_say_nothing() -> None
     quiet = {"quiet_ns": 7 * NS_PER_S, "peer": "alive"}
     for found in (codes(), codes(quiet, test={"command": "idle"}), codes({"peer": "alive"}, "x")):
         assert not found & {"PP443", "PP444"}
+
+
+@pytest.mark.parametrize(
+    ("http", "rtt_ns", "says"),
+    [
+        ("answered", 30_000_000, "and its HTTP/2 answered a PING in 30.0 ms"),
+        ("answered", None, "and its HTTP/2 answered a PING"),
+        ("unanswered", None, "and its HTTP/2 answered no PING"),
+        (None, None, "answered TCP keepalives meanwhile"),
+        (["odd"], "odd", "answered TCP keepalives meanwhile"),
+    ],
+)
+def test_a_quiet_http_2_peer_is_told_from_a_box_that_only_acknowledges_tcp(
+    http: Json, rtt_ns: Json, says: str
+) -> None:
+    early: Json = {"quiet_ns": 7 * NS_PER_S, "peer": "alive", "peer_http": None}
+    late: Json = {
+        "quiet_ns": 14 * NS_PER_S,
+        "peer": "alive",
+        "peer_http": http,
+        "ping_rtt_ns": rtt_ns,
+    }
+    builder = healthy().fact(STREAM_QUIET, early).fact(STREAM_QUIET, late)
+    report = diagnose(builder.build(), PLAN)
+    (found,) = [finding for finding in report.findings if finding.code == "PP444"]
+    said = found.because[0].text
+    assert said.endswith(says) and said.startswith("no byte for 14.0 s")
