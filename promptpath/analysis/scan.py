@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 
+from promptpath.analysis.sender_clock import tells_holds
 from promptpath.model.enums import CONTENT_KINDS, KEEPALIVE_KINDS, Clock, EventKind
 from promptpath.model.rows import StreamEvent
 from promptpath.model.trace import Trace
@@ -81,7 +82,14 @@ def scan_events(trace: Trace) -> Scan:
             _add_content(scan, index, event)
         elif event.kind in KEEPALIVE_KINDS and scan.first_content is None:
             scan.keepalives_before_content += 1
+    _drop_coarse_stamps(scan.content)
     return scan
+
+
+def _drop_coarse_stamps(content: Content) -> None:
+    """Stamps that tell nothing of a rhythm (whole seconds, one value in most events) are none."""
+    if not tells_holds(content.server_ns):
+        content.server_ns = array("q", [MISSING]) * len(content)
 
 
 def _carries(event: StreamEvent) -> bool:

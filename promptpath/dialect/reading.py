@@ -10,6 +10,7 @@ from promptpath.dialect.failures import (
     error_object,
 )
 from promptpath.dialect.payload import NotJson, as_dict, at, count, parse
+from promptpath.dialect.sender_clock import comment_stamp, payload_stamp
 from promptpath.dialect.server_timings import body_timings
 from promptpath.model.enums import EventKind
 from promptpath.model.rows import Json
@@ -24,7 +25,7 @@ def plain(frame: Frame) -> Meaning | None:
     None."""
     match frame.kind:
         case FrameKind.COMMENT:
-            return Meaning(kind=EventKind.COMMENT)
+            return Meaning(kind=EventKind.COMMENT, server_ns=comment_stamp(frame.data))
         case FrameKind.FOREIGN | FrameKind.UNFINISHED:
             return Meaning(kind=EventKind.FOREIGN_BYTES)
         case FrameKind.UNKNOWN_FIELD if frame.type.lower() == "error":
@@ -121,12 +122,9 @@ def extras(payload: dict[str, Json], *, final: bool) -> dict[str, Json]:
     """The fields of `Meaning` that come from what the far side says about its own time."""
     own = as_dict(payload.get("promptpath"))
     reported = body_timings(payload, final=final)
-    server_ns = count(own.get("sent_ns"))
-    if server_ns is None and (ts_us := count(at(payload, "sla_metrics", "ts_us"))) is not None:
-        server_ns = count(ts_us * 1000)
     return {
         "seq": count(own.get("seq")),
-        "server_ns": server_ns,
+        "server_ns": payload_stamp(payload),
         "timings": reported.timings,
         "counts": reported.counts,
     }

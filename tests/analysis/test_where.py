@@ -70,7 +70,7 @@ def test_the_servers_word_alone_is_never_certain() -> None:
 def test_the_senders_own_stamps_make_a_slow_generation_its_own() -> None:
     trip = opened().head(22)
     for index in range(20):
-        trip.after(100).event(EventKind.TEXT, tokens=1, chars=4, server_ms=5000 + 100 * index)
+        trip.after(100).event(EventKind.TEXT, tokens=1, chars=4, server_ms=5003 + 100 * index)
     assert where(trip.marker().end()).answer == "decode"
 
 

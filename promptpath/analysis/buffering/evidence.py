@@ -9,7 +9,8 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 
-from promptpath.model.units import NS_PER_S, Ns
+from promptpath.analysis.sender_clock import tells_holds
+from promptpath.model.units import Ns
 
 MISSING = -1
 """Marks "not known" inside a column; it never leaves analysis."""
@@ -30,19 +31,16 @@ class Events:
     read: array[int] = field(default_factory=_numbers)
     """The read that completed it: an index into `Reads`."""
     server_ns: array[int] = field(default_factory=_numbers)
-    """When its sender sent it, by the sender's clock."""
+    """When its sender sent it, by the sender's clock. Of events with content only: the stamps of
+    keepalive comments come from another clock and are never among them."""
 
     def __len__(self) -> int:
         return len(self.at_ns)
 
     @property
     def stamped(self) -> bool:
-        """Whether the sender stamped every event, by a clock that knows more than whole seconds (as
-        OpenAI's `created` does not): such stamps tell nothing of a hold."""
-        stamps = self.server_ns
-        if not len(stamps) or MISSING in stamps:
-            return False
-        return any(stamp % NS_PER_S for stamp in stamps)
+        """Whether the sender stamped every event, by a clock fine enough to tell of a hold."""
+        return MISSING not in self.server_ns and tells_holds(self.server_ns)
 
 
 @dataclass(slots=True, kw_only=True)

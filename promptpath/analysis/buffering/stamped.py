@@ -1,6 +1,9 @@
 """What happens to the stream when its sender stamps each event: the hold is measured, not guessed,
 and the sender's own batches fall out. No clock synchronisation is needed: the fastest event is the
 zero of the rest.
+
+Only stamps of events with content, from a clock fine enough (analysis/sender_clock.py), are used.
+The times in keepalive comments are not, neither whole seconds nor finer: theirs is another clock.
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ def start_held(bytes_: int, sent: Sequence[Sent], *, with_head: bool = True) -> 
 # -- what a client sees ----------------------------------------------------------------------------
 
 
-def evidence_of(flow: Flow, *, stamps: bool = False, offset_ms: float = 5_000.0) -> Evidence:
+def evidence_of(flow: Flow, *, stamps: bool = False, offset_ms: float = 5_000.123) -> Evidence:
     """As evidence; with `stamps` the sender's clock is `offset_ms` ahead of ours."""
     events, reads = Events(), Reads()
     for number, delivery in enumerate(flow.deliveries):
@@ -284,7 +284,7 @@ def evidence_of(flow: Flow, *, stamps: bool = False, offset_ms: float = 5_000.0)
     )
 
 
-def trip_of(flow: Flow, *, stamps: bool = False, offset_ms: float = 5_000.0) -> TraceBuilder:
+def trip_of(flow: Flow, *, stamps: bool = False, offset_ms: float = 5_000.123) -> TraceBuilder:
     """As a trip whose trace holds the same evidence; ended, with its end marker."""
     trip = TraceBuilder()
     trip.error_ns = 0

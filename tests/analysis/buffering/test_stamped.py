@@ -12,7 +12,7 @@ from promptpath.analysis.buffering.judgement import Answer, Judgement
 from tests.analysis.buffering import flow as f
 
 
-def judged(flow: f.Flow, offset_ms: float = 5_000.0) -> Judgement:
+def judged(flow: f.Flow, offset_ms: float = 5_000.123) -> Judgement:
     return judge(f.evidence_of(flow, stamps=True, offset_ms=offset_ms))
 
 
@@ -35,7 +35,7 @@ def test_a_servers_own_batches_are_no_hold() -> None:
 
 
 def test_a_server_that_sends_all_at_once_is_not_a_box() -> None:
-    sent = [f.Sent(2000.5, 97)] * 40
+    sent = f.steady(40, gap_ms=0.1, size=97)
     assert judged(f.whole(sent)).answer is Answer.SERVER_BATCH
 
 
@@ -121,3 +121,22 @@ def test_stamps_in_whole_seconds_are_not_used() -> None:
     for index, value in enumerate(evidence.events.server_ns):
         evidence.events.server_ns[index] = value // 1_000_000_000 * 1_000_000_000
     assert not judge(evidence).stamped
+
+
+@pytest.mark.parametrize("tick_ns", [1_000_000, 10_000_000])
+def test_stamps_in_milliseconds_carry_the_verdict(tick_ns: int) -> None:
+    evidence = f.evidence_of(f.timed(250, f.varied(200, gap_ms=17, size=97)), stamps=True)
+    for index, value in enumerate(evidence.events.server_ns):
+        evidence.events.server_ns[index] = value // tick_ns * tick_ns
+    found = judge(evidence)
+    assert found.stamped
+    assert found.answer is Answer.TIMER
+
+
+def test_one_stamp_for_the_whole_answer_is_no_send_time() -> None:
+    evidence = f.evidence_of(f.one_by_one(f.steady(60, gap_ms=20, size=97)), stamps=True)
+    for index in range(len(evidence.events)):
+        evidence.events.server_ns[index] = evidence.events.server_ns[0]
+    found = judge(evidence)
+    assert not found.stamped
+    assert found.answer is Answer.STREAMING
