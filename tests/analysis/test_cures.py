@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from promptpath.analysis.buffering.judgement import Answer
@@ -50,3 +52,12 @@ def test_what_was_not_measured_says_so() -> None:
 
 def test_nothing_is_advised_for_a_healthy_stream() -> None:
     assert cure_text("streaming", {}) == ""
+
+
+def test_every_product_not_measured_here_stands_on_its_page() -> None:
+    page = (Path(__file__).parents[2] / "docs/proxies/elsewhere.md").read_text()
+    measured_elsewhere = {"Apache httpd"}  # has a page of its own
+    for cure in all_cures():
+        if cure.verified is None and cure.product not in measured_elsewhere:
+            assert f"| {cure.product} |" in page
+            assert all(f"`{line}`" in page for line in cure.lines)
