@@ -12,7 +12,9 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reference_server.app import ReferenceApp, create_app
 from reference_server.certificates import write_certificates
@@ -26,6 +28,9 @@ from reference_server.gateway.redis_client import RedisDown, where
 from reference_server.listen.server import Listener, tls_context
 from reference_server.options import Options
 from reference_server.settings import Settings
+
+if TYPE_CHECKING:
+    from reference_server.listen.quic_setup import QuicSetup
 
 _ORPHAN_GRACE_S = 1.0
 """Grace when standard input ends: who started this process has left, or wants it gone. A choice."""
@@ -41,28 +46,47 @@ def run(options: Options) -> None:
     Raises LaunchError before anything is announced.
     """
     with tempfile.TemporaryDirectory(prefix="promptpath-serve-") as folder:
-        tls, ca = _tls(options, Path(folder)) if options.tls else (None, None)
-        asyncio.run(_serve(options, tls, ca))
+        secured = _secure(options, Path(folder)) if options.tls else _Secured()
+        asyncio.run(_serve(options, secured))
 
 
-def _tls(options: Options, folder: Path) -> tuple[ssl.SSLContext, Path | None]:
-    listen = options.settings.listen
+@dataclass(frozen=True, slots=True)
+class _Secured:
+    """The certificate, made ready for both transports."""
+
+    tls: ssl.SSLContext | None = None
+    quic: QuicSetup | None = None
+    ca: Path | None = None
+
+
+def _secure(options: Options, folder: Path) -> _Secured:
     try:
         if options.certificate is not None and options.key is not None:
-            return tls_context(options.certificate, options.key, listen), None
+            return _load(options.certificate, options.key, options, None)
         files = write_certificates(folder, options.tls_names)
-        context = tls_context(str(files.certificate), str(files.key), listen)
+        secured = _load(str(files.certificate), str(files.key), options, files.ca)
         files.key.unlink()
-    except (OSError, ssl.SSLError) as error:
+    except (OSError, ValueError) as error:
         raise LaunchError(f"the certificate or its key cannot be used: {error}") from error
-    return context, files.ca
+    return secured
 
 
-async def _serve(options: Options, tls: ssl.SSLContext | None, ca: Path | None) -> None:
+def _load(certificate: str, key: str, options: Options, ca: Path | None) -> _Secured:
+    listen = options.settings.listen
+    tls = tls_context(certificate, key, listen)
+    if not listen.http3:
+        return _Secured(tls, None, ca)
+    # Here, since it takes 0.1 s to import, which a server without HTTP/3 need not spend.
+    from reference_server.listen.quic_setup import quic_setup
+
+    return _Secured(tls, quic_setup(certificate, key, listen), ca)
+
+
+async def _serve(options: Options, secured: _Secured) -> None:
     settings = options.settings
     app = _edge(options) if options.edge else _create(settings)
     about = await _start(app, settings)
-    listener = Listener(app, settings.listen, tls)
+    listener = Listener(app, settings.listen, secured.tls, quic=secured.quic)
     try:
         await listener.start()
     except OSError as error:
@@ -70,7 +94,7 @@ async def _serve(options: Options, tls: ssl.SSLContext | None, ca: Path | None) 
         where = f"{settings.listen.host} port {settings.listen.port}"
         raise LaunchError(f"cannot listen on {where}: {error.strerror or error}") from error
     stop = _stop_future(options)
-    _announce(options, app.model, about, listener.port, ca)
+    _announce(options, app.model, about, listener.port, secured.ca)
     grace_s = await stop
     await listener.stop(grace_s, last_call=app.end_answers)
     await app.close()
@@ -171,7 +195,7 @@ def _announce(options: Options, model: str, about: str, port: int, ca: Path | No
             sys.stderr.write(f"note: no real model: {options.why_paced}\n")
         sys.stderr.write(f"listening on {url}" + (f" (CA: {ca})\n" if ca else "\n"))
         return
-    protocols = [("h2", listen.http2), ("http/1.1", listen.http1)]
+    protocols = [("h2", listen.http2), ("http/1.1", listen.http1), ("h3", listen.http3)]
     line = {
         "event": "listening",
         "url": url,

@@ -14,6 +14,7 @@ from typing import Any, get_args
 from reference_server.edge.options import replica_arguments
 from reference_server.engine.plan import BLOCK_TOKENS
 from reference_server.engine_choice import Choice, ChoiceError, EngineName, choose
+from reference_server.listen.options import add_quic, http3_wanted
 from reference_server.settings import (
     MODEL_SLOTS,
     DelaySettings,
@@ -105,7 +106,13 @@ def _settings(given: argparse.Namespace, choice: Choice) -> Settings:
             model=given.model or ServiceSettings().model,
         ),
         model=None if choice.path is None else _model(given, choice.path),
-        listen=_from(ListenSettings, given, http1=not given.http2_only, http2=not given.http1_only),
+        listen=_from(
+            ListenSettings,
+            given,
+            http1=not given.http2_only,
+            http2=not given.http1_only,
+            http3=http3_wanted(given),
+        ),
         gateway=_from(GatewaySettings, given),
         sessions=_from(SessionSettings, given),
         delays=given.delay,
@@ -187,8 +194,9 @@ def _add_listen(parser: argparse.ArgumentParser) -> None:
         help="servers behind the edge, each a process (%(default)s)",
     )
     version = parser.add_mutually_exclusive_group()
-    version.add_argument("--http1-only", action="store_true", help="do not offer HTTP/2")
-    version.add_argument("--http2-only", action="store_true", help="do not offer HTTP/1.1")
+    version.add_argument("--http1-only", action="store_true", help="offer no other version")
+    version.add_argument("--http2-only", action="store_true", help="offer no other version")
+    add_quic(parser, _number)
     add(
         "--grace-s",
         type=_number(0, 3600),

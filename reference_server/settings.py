@@ -118,6 +118,8 @@ class ListenSettings:
     """0 takes a free port."""
     http1: bool = True
     http2: bool = True
+    http3: bool = False
+    """Over QUIC, on the UDP port of the same number; only beside TLS."""
     head_timeout_s: float = 60.0
     body_timeout_s: float = 60.0
     """Longest pause between two pieces of a request body."""
@@ -131,7 +133,15 @@ class ListenSettings:
     max_head_bytes: int = 32 * 1024
     max_concurrent_streams: int = 128
     body_window_bytes: int = 1024 * 1024
-    """Unread request body kept per HTTP/2 stream and per HTTP/1.1 connection (a choice)."""
+    """Unread request body kept per HTTP/2 or 3 stream and per HTTP/1.1 connection (a choice)."""
+    quic_streams: int = 1000
+    """Requests that one HTTP/3 connection may have at once; browsers keep to some hundred, a load
+    test does not. A choice."""
+    quic_idle_timeout_s: float = 600.0
+    """`max_idle_timeout`: a connection on which nothing was heard for so long is forgotten, also
+    under a silent answer. Longer than the pauses that paths are tested with. A choice."""
+    quic_retry: bool = False
+    """Let each client prove its address by a Retry: one round trip more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 _WITHOUT_VALUE = {
     *("--edge", "--clear-text", "--http1-only", "--http2-only", "--announce", "--stop-with-stdin"),
+    *("--no-http3", "--quic-retry"),
 }
 _WITH_VALUE = {
     *("--replicas", "--host", "--port", "--tls", "--cert", "--key", "--tls-name", "--grace-s"),
+    *("--quic-idle-timeout-s",),
 }
 
 

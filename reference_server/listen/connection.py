@@ -55,8 +55,10 @@ class Connection(asyncio.Protocol):
         now: Now,
         on_open: Callable[[Connection], None],
         on_close: Callable[[Connection], None],
+        alt_svc: bytes | None = None,
     ) -> None:
         self._app = app
+        self._alt_svc = alt_svc
         self._settings = settings
         self._now = now
         self._on_open = on_open
@@ -142,7 +144,8 @@ class Connection(asyncio.Protocol):
         self._cancel_timer()
         name: Callable[[str], Any] = self._transport.get_extra_info
         scheme = "https" if name("ssl_object") is not None else "http"
-        ends = Endpoints(address(name("peername")), address(name("sockname")), scheme)
+        peer, own = address(name("peername")), address(name("sockname"))
+        ends = Endpoints(peer, own, scheme, self._alt_svc)
         kind = Http2Connection if http2 else Http1Connection
         self._http = kind(self._transport, self._app, self._settings, ends, self._now)
         if first:

@@ -162,6 +162,8 @@ class Http1Connection:
             raise ClientGone("the response is over")
         if message["type"] == "http.response.start":
             headers = [(b"date", formatdate(usegmt=True).encode()), *message["headers"]]
+            if self._ends.alt_svc is not None:
+                headers.append((b"alt-svc", self._ends.alt_svc))
             if self._stopping or self._body is None or not self._body.complete:
                 headers.append((b"connection", b"close"))
             head = h11.Response(status_code=message["status"], headers=headers)

@@ -237,6 +237,8 @@ class Http2Connection:
             headers = [(b":status", str(message["status"]).encode())]
             headers.append((b"date", formatdate(usegmt=True).encode()))
             headers += [(name.lower(), value) for name, value in message["headers"]]
+            if self._ends.alt_svc is not None:
+                headers.append((b"alt-svc", self._ends.alt_svc))
             self._h2.send_headers(stream.id, headers)
             stream.head_sent = True
             self._flush()

@@ -16,6 +16,8 @@ class Endpoints:
     client: tuple[str, int] | None
     server: tuple[str, int] | None
     scheme: str
+    alt_svc: bytes | None = None
+    """What the Alt-Svc header says (RFC 7838): that HTTP/3 is to be had too."""
 
 
 def address(name: Any) -> tuple[str, int] | None:

@@ -158,11 +158,19 @@ async def serving(
     leaf: Leaf | None = None,
     **listen: Any,
 ) -> AsyncIterator[Served]:
-    """Our listener on a free loopback port; `listen` replaces fields of its settings."""
+    """Our listener on a free loopback port; `listen` replaces fields of its settings.
+
+    HTTP/3 (`http3=True`) needs a `leaf`, and is on the UDP port of the same number.
+    """
     chosen = replace((settings or Settings()).listen, **listen)
     application: App = create_app(settings) if app is None else app
     context = _context(leaf, chosen)
-    listener = Listener(application, chosen, context)
+    quic = None
+    if leaf is not None and chosen.http3:
+        from reference_server.listen.quic_setup import quic_setup
+
+        quic = quic_setup(str(leaf.chain), str(leaf.key), chosen)
+    listener = Listener(application, chosen, context, quic=quic)
     await listener.start()
     try:
         scheme = "http" if leaf is None else "https"

@@ -60,7 +60,7 @@ def test_it_announces_itself_in_one_line_and_serves_tls_under_its_own_ca() -> No
     with server(*FAST) as running, running.client() as client:
         announced = running.announced
         assert announced["event"] == "listening" and announced["port"] > 0
-        assert announced["protocols"] == ["h2", "http/1.1"]
+        assert announced["protocols"] == ["h2", "http/1.1", "h3"]
         answer = client.post("/v1/chat/completions", json=chat())
         assert answer.http_version == "HTTP/2" and answer.text.endswith("data: [DONE]\n\n")
 
