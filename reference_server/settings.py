@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from reference_server.listen.quic_faults import QuicFaults
+
 DEFAULT_TEXT = (
     "A BGP session flaps when the two routers keep losing and re-making the connection between "
     "them. Look at the reason in the last notification first. If the hold timer expired, "
@@ -142,6 +144,8 @@ class ListenSettings:
     under a silent answer. Longer than the pauses that paths are tested with. A choice."""
     quic_retry: bool = False
     """Let each client prove its address by a Retry: one round trip more."""
+    quic_faults: QuicFaults | None = None
+    """What is done wrong on purpose; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ _WITHOUT_VALUE = {
 }
 _WITH_VALUE = {
     *("--replicas", "--host", "--port", "--tls", "--cert", "--key", "--tls-name", "--grace-s"),
-    *("--quic-idle-timeout-s",),
+    *("--quic-idle-timeout-s", "--quic-fault"),
 }
 
 

@@ -26,6 +26,7 @@ from reference_server.asgi import RENDER, App, ClientGone, Header, Message, Scop
 from reference_server.clock import Now
 from reference_server.listen.body import InboundBody
 from reference_server.listen.early_data import may_be_early
+from reference_server.listen.quic_faults import QuicFaults
 from reference_server.listen.quic_state import ServerH3, ServerQuic
 from reference_server.listen.request import Endpoints, build_scope
 from reference_server.settings import ListenSettings
@@ -111,11 +112,16 @@ class Http3Connection:
         self._waiting: set[Stream] = set()
         self._established = False
         self._answered = False
+        self._gone = False
         self._stopping = False
         self._next_request = 0
         self._resets = 0
         self._unsent = 0
         self._flushing = False
+        self._faults = settings.quic_faults
+        self._pieces = 0
+        self._deaf = False
+        """Nothing is sent or heard any more: the faults "silent" and "half handshake"."""
         self._quic_timer: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._expect(settings.head_timeout_s)
@@ -132,6 +138,8 @@ class Http3Connection:
 
     def receive(self, data: bytes, sender: Any) -> None:
         """A datagram from the client; call `flush` after the last of a batch."""
+        if self._deaf:
+            return
         try:
             self._quic.receive_datagram(data, sender, self._loop.time())
             self._take_events()
@@ -144,8 +152,13 @@ class Http3Connection:
         """Send what can be sent, wake the streams that have room again, set the timer."""
         self._unsent = 0
         self._flushing = False
+        if self._gone:
+            return
         for data, to in self._quic.datagrams_to_send(self._loop.time()):
-            self._link.send(data, to)
+            if not self._deaf:
+                self._link.send(data, to)
+        if self._faults is not None and self._faults.half_handshake:
+            self._deaf = True
         for stream in list(self._waiting):
             if self._quic.room(stream.id):
                 self._waiting.discard(stream)
@@ -183,6 +196,7 @@ class Http3Connection:
 
     def abandon(self) -> None:
         """Forget everything without a word to the client."""
+        self._gone = True
         self._leave_all()
         self._cancel_timers()
         self._link.gone(self)
@@ -267,6 +281,8 @@ class Http3Connection:
         stream.head_only = method == b"HEAD"
         if event.stream_ended:
             body.end()
+        elif self._faults is not None and self._faults.stop_sending is not None:
+            self._quic.stop_stream(stream_id, self._faults.stop_sending)
         scope = build_scope("3", method, path, headers, self._ends, self._now())
         self._streams[stream_id] = stream
         stream.task = self._loop.create_task(self._answer(scope, stream))
@@ -380,6 +396,25 @@ class Http3Connection:
             self._quic.send_stream_data(stream.id, b"", end)
         stream.ended = end
         self._touch(len(data))
+        if self._faults is not None and self._faults.counts:
+            self._pieces += 1
+            self._fail(self._faults)
+
+    def _fail(self, faults: QuicFaults) -> None:
+        """Do the faults that are due after this piece; what was written before leaves first."""
+        if self._pieces == faults.goaway_after:
+            self.shutdown()
+        elif self._pieces == faults.stateless_reset_after:
+            self.flush()
+            self.abandon()
+        elif self._pieces == faults.silent_after:
+            self.flush()
+            self._deaf = True
+        elif self._pieces == faults.close_after:
+            self.flush()
+            frame = 0 if faults.close_transport else None
+            self._quic.close(faults.close_code, frame, faults.close_reason)
+            self.flush()
 
     async def _room(self, stream: Stream) -> int:
         """How much may be written; waits while it is nothing. Raises ClientGone."""

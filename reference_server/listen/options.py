@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from reference_server.listen.quic_faults import USAGE, FaultError, read_faults
 from reference_server.settings import ListenSettings
 
 
@@ -21,6 +22,31 @@ def add_quic(parser: argparse.ArgumentParser, number: Callable[[float, float], A
         default=defaults.quic_idle_timeout_s,
         help="max_idle_timeout of HTTP/3 connections (%(default)s)",
     )
+    add(
+        "--quic-fault",
+        dest="quic_faults",
+        action=_Faults,
+        metavar="FAULT",
+        help=f"do something wrong on purpose, may be repeated: {USAGE}",
+    )
+
+
+class _Faults(argparse.Action):
+    """Collects `--quic-fault` and keeps in the namespace what they mean together."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        words = [*getattr(namespace, "quic_fault_words", []), values]
+        namespace.quic_fault_words = words
+        try:
+            namespace.quic_faults = read_faults(words)
+        except FaultError as error:
+            raise argparse.ArgumentError(self, str(error)) from None
 
 
 def http3_wanted(given: argparse.Namespace) -> bool:

@@ -40,6 +40,8 @@ _OUTBOX = 4096
 _STRANGERS = 256
 """Handshakes that may be under way before each further client must prove its address by a Retry
 (RFC 9000 section 8.1.2 leaves the number open). A choice."""
+_REMEMBERED = 1000
+"""Connections of which the fault "lost initial" keeps count. A choice."""
 _LONG_HEADER = 0x80
 _SHORTEST_RESET = 5 + RESET_TOKEN_BYTES
 """RFC 9000 section 10.3: five bytes at least that look random, then the token."""
@@ -73,6 +75,7 @@ class QuicEndpoint:
         self._ids: dict[Http3Connection, set[bytes]] = {}
         self._strangers: set[Http3Connection] = set()
         self._outbox: deque[tuple[bytes, Any]] = deque()
+        self._lost: dict[bytes, int] = {}
         self._resets: tuple[int, int] = (0, 0)
         self._closed = False
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
@@ -194,6 +197,8 @@ class QuicEndpoint:
         self.send(answer, sender)
 
     def _begin(self, header: QuicHeader, data: bytes, sender: Any) -> None:
+        if self._faulty_begin(header, sender):
+            return
         original, retry = header.destination_cid, None
         if (token_for := self._token_for(header, sender)) is not None:
             original, retry = token_for, header.destination_cid
@@ -221,6 +226,22 @@ class QuicEndpoint:
             connection.abandon()
         else:
             connection.flush()
+
+    def _faulty_begin(self, header: QuicHeader, sender: Any) -> bool:
+        """Whether a fault keeps a connection from beginning."""
+        faults = self._settings.quic_faults
+        if faults is None:
+            return False
+        if faults.retry_loop:
+            self._retry(header, sender)
+            return True
+        lost = self._lost.get(header.destination_cid, 0)
+        if lost >= faults.lost_initial or header.token:
+            return False
+        if len(self._lost) >= _REMEMBERED:
+            self._lost.clear()
+        self._lost[header.destination_cid] = lost + 1
+        return True
 
     def _token_for(self, header: QuicHeader, sender: Any) -> bytes | None:
         """The connection ID for which the client got a Retry; None without a good token."""

@@ -6,9 +6,11 @@ import os
 from dataclasses import dataclass, field
 
 from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.packet import QuicProtocolVersion
 from aioquic.quic.retry import QuicRetryTokenHandler
 
 from reference_server.listen.early_data import Tickets
+from reference_server.listen.quic_faults import bulky_certificate
 from reference_server.settings import ListenSettings
 
 
@@ -37,4 +39,9 @@ def quic_setup(certificate: str, key: str, settings: ListenSettings) -> QuicSetu
         secrets_log_file=open(log, "a", encoding="ascii") if log else None,  # noqa: SIM115
     )
     configuration.load_cert_chain(certificate, key)
+    if (faults := settings.quic_faults) is not None:
+        if faults.version_negotiation:
+            configuration.supported_versions = [QuicProtocolVersion.VERSION_2]
+        if faults.amplification:
+            configuration.certificate_chain.append(bulky_certificate())
     return QuicSetup(configuration)

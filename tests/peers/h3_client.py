@@ -66,6 +66,7 @@ class H3Client(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, addr: Any) -> None:
         """A datagram came."""
         self.datagrams.append(data)
+        self.changed.set()
         if self.reading:
             self.quic.receive_datagram(data, self.address, self._loop.time())
             self.flush()
