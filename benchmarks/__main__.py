@@ -15,6 +15,7 @@ ALL = (
     "memory",
     "scheduler",
     "gateway",
+    "h3",
     "engine",
 )
 

@@ -28,7 +28,8 @@ CONTENT_TYPES = (
     "text/plain",
 )
 """What the stream may call itself, whatever its format: boxes treat types by rules of their own."""
-_PAD = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+_PAD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" * 4
+"""What random bytes become: six of their eight bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +143,18 @@ class _Stream:
         """One event; padded with incompressible text to `size` bytes as a whole."""
         seq = self._seq
         self._seq += 1
-        pad = "".join(self._padding.choices(_PAD, k=size)) if size else ""
+        pad = self._padding.randbytes(size).translate(_PAD) if size else b""
 
         def render(sent_ns: int) -> bytes:
             stamp = {"seq": seq, "sent_ns": sent_ns, "step": None, "batch": None}
             document = {"kind": kind, **fields, "promptpath": stamp}
             if size is not None:
                 document["pad"] = ""
-                document["pad"] = pad[: size - len(self._frame(kind, document))]
             data = self._frame(kind, document)
+            if size is not None:
+                # Into the empty string at the end, before its quotation mark.
+                after = len(b'"}\n\n' if self._sse else b'"}\n')
+                data = data[:-after] + pad[: size - len(data)] + data[-after:]
             if self._send_log is not None:
                 self._send_log.note(self._request_id, kind, seq, sent_ns, len(data))
             return data

@@ -17,11 +17,12 @@ from aioquic.quic.connection import (
     END_STATES,
     MAX_STREAM_DATA_FRAME_CAPACITY,
     Limit,
+    NetworkAddress,
     QuicConnection,
     QuicConnectionState,
 )
 from aioquic.quic.packet import QuicFrameType
-from aioquic.quic.packet_builder import QuicPacketBuilder
+from aioquic.quic.packet_builder import QuicDeliveryState, QuicPacketBuilder
 from aioquic.quic.recovery import QuicPacketSpace
 from aioquic.quic.stream import QuicStream
 from aioquic.tls import SessionTicketFetcher, SessionTicketHandler
@@ -30,6 +31,9 @@ RESET_TOKEN_BYTES = 16
 """RFC 9000 section 10.3."""
 _UNIDIRECTIONAL = 2
 """The bit of a stream's id (RFC 9000 section 2.1)."""
+_FRAME_HEADER = 19
+"""Bytes of a STREAM frame's header at most (RFC 9000 section 19.8: type, 8, 8, 2): with less room
+a frame would hold next to nothing."""
 _CONNECTION_WINDOWS = 4
 """Windows of one stream that all streams of a connection share, as our HTTP/2 has it. A choice."""
 
@@ -62,8 +66,35 @@ class _Window(Limit):
         self._read += size
 
 
+class _Streams(dict[int, QuicStream]):
+    """All streams; `values`, which aioquic walks through for each packet to open windows, gives
+    only those whose window is to be opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.due: dict[QuicStream, None] = {}
+
+    def values(self) -> list[QuicStream]:  # type: ignore[override]
+        return list(self.due)
+
+
+def _needs_service(stream: QuicStream) -> bool:
+    sender, receiver = stream.sender, stream.receiver
+    return (
+        not sender.buffer_is_empty
+        or sender.reset_pending
+        or receiver.stop_pending
+        or (sender.is_finished and receiver.is_finished)
+    )
+
+
 class ServerQuic(QuicConnection):
-    """One connection of a server."""
+    """One connection of a server.
+
+    aioquic walks through every stream for every packet; with 200 streams that was 40 % of the
+    server's time (measured with benchmarks.h3). Here its queue holds only the streams that have
+    something to send: those written to since, and after each datagram heard those that it woke.
+    """
 
     def __init__(
         self,
@@ -86,6 +117,9 @@ class ServerQuic(QuicConnection):
         self._reset_key = reset_key
         self._window = configuration.max_stream_data
         self._read: dict[int, int] = {}
+        self._all = self._streams = _Streams()
+        self._written: dict[QuicStream, None] = {}
+        self._heard = True
         self._local_max_streams_bidi.value = self._local_max_streams_bidi.sent = streams
         self._local_max_data = _Window(self._local_max_data, _CONNECTION_WINDOWS * self._window)
         self._name_reset_tokens()
@@ -137,15 +171,76 @@ class ServerQuic(QuicConnection):
         wanted = taken + self._window
         if wanted - stream.max_stream_data_local >= self._window // 4:
             stream.max_stream_data_local = wanted
+            self._all.due[stream] = None
 
     def forget(self, stream_id: int) -> None:
         """Nobody reads this stream any more."""
         self._read.pop(stream_id, None)
 
+    def receive_datagram(self, data: bytes, addr: NetworkAddress, now: float) -> None:
+        """As aioquic's."""
+        self._heard = True
+        super().receive_datagram(data, addr, now)
+
+    def handle_timer(self, now: float) -> None:
+        """As aioquic's."""
+        self._heard = True
+        super().handle_timer(now)
+
+    def datagrams_to_send(self, now: float) -> list[tuple[bytes, NetworkAddress]]:
+        """As aioquic's."""
+        if self._heard:
+            self._written |= {s: None for _, s in self._all.items() if _needs_service(s)}
+            self._heard = False
+        self._streams_queue = list(dict.fromkeys([*self._streams_queue, *self._written]))
+        self._written.clear()
+        datagrams = super().datagrams_to_send(now)
+        self._streams_queue = [each for each in self._streams_queue if _needs_service(each)]
+        return datagrams
+
+    def send_stream_data(self, stream_id: int, data: bytes, end_stream: bool = False) -> None:
+        """As aioquic's."""
+        super().send_stream_data(stream_id, data, end_stream)
+        self._written[self._all[stream_id]] = None
+
+    def reset_stream(self, stream_id: int, error_code: int) -> None:
+        """As aioquic's."""
+        super().reset_stream(stream_id, error_code)
+        if stream_id in self._all:
+            self._written[self._all[stream_id]] = None
+
+    def stop_stream(self, stream_id: int, error_code: int) -> None:
+        """As aioquic's, but a stream that is over is left alone."""
+        if stream_id in self._all:
+            super().stop_stream(stream_id, error_code)
+            self._written[self._all[stream_id]] = None
+
+    def _write_stream_frame(
+        self,
+        builder: QuicPacketBuilder,
+        space: QuicPacketSpace,
+        stream: QuicStream,
+        max_offset: int,
+    ) -> int:
+        # What aioquic would find out with ten calls; a full packet is offered to every stream.
+        sender = stream.sender
+        if not len(sender._pending) and not sender._pending_eof:
+            sender.buffer_is_empty = True
+            return 0
+        if builder.remaining_flight_space < _FRAME_HEADER:
+            return 0
+        return super()._write_stream_frame(builder, space, stream, max_offset)
+
+    def _on_max_stream_data_delivery(self, delivery: QuicDeliveryState, stream: QuicStream) -> None:
+        super()._on_max_stream_data_delivery(delivery, stream)
+        if stream.max_stream_data_local_sent != stream.max_stream_data_local:
+            self._all.due[stream] = None
+
     def _write_stream_limits(
         self, builder: QuicPacketBuilder, space: QuicPacketSpace, stream: QuicStream
     ) -> None:
-        if stream.max_stream_data_local_sent == stream.max_stream_data_local:
+        if stream.receiver.is_finished:
+            self._all.due.pop(stream, None)
             return
         frame = builder.start_frame(
             QuicFrameType.MAX_STREAM_DATA,
@@ -157,6 +252,7 @@ class ServerQuic(QuicConnection):
         frame.push_uint_var(stream.stream_id)
         frame.push_uint_var(stream.max_stream_data_local)
         stream.max_stream_data_local_sent = stream.max_stream_data_local
+        self._all.due.pop(stream, None)
 
     def _replenish_connection_ids(self) -> None:
         super()._replenish_connection_ids()
