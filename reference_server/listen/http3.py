@@ -72,6 +72,8 @@ class Stream:
         self.id = stream_id
         self.body = body
         self.room = asyncio.Event()
+        self.code = ErrorCode.H3_INTERNAL_ERROR
+        """What a reset says when the answer does not end well."""
         self.head_only = False
         self.ended = False
         self.gone = False
@@ -312,18 +314,17 @@ class Http3Connection:
         async def send(message: Message) -> None:
             await self._send(stream, message)
 
-        code = ErrorCode.H3_INTERNAL_ERROR
         try:
             await self._app(scope, stream.body.receive, send)
         except ClientGone:
-            code = ErrorCode.H3_REQUEST_CANCELLED
+            stream.code = ErrorCode.H3_REQUEST_CANCELLED
         except Exception:
             _LOG.exception("the application failed")
         finally:
             self._streams.pop(stream.id, None)
             self._waiting.discard(stream)
             self._quic.forget(stream.id)
-        self._close_stream(stream, code)
+        self._close_stream(stream)
         if self._streams:
             return
         if self._stopping:
@@ -331,12 +332,12 @@ class Http3Connection:
         else:
             self._expect(self._settings.keepalive_timeout_s)
 
-    def _close_stream(self, stream: Stream, code: int) -> None:
+    def _close_stream(self, stream: Stream) -> None:
         """Leave the stream closed on both sides."""
         if self._quic.over:
             return
         if not stream.ended and self._quic.writable(stream.id):
-            self._quic.reset_stream(stream.id, code)
+            self._quic.reset_stream(stream.id, stream.code)
             self._touch()
         if not stream.body.complete and not stream.gone:
             # The rest of the request is not wanted (RFC 9114 section 4.1).
@@ -438,6 +439,7 @@ class Http3Connection:
             async with asyncio.timeout(self._settings.send_timeout_s):
                 await stream.room.wait()
         except TimeoutError:
+            stream.code = ErrorCode.H3_REQUEST_CANCELLED
             raise ClientGone("the client keeps its window closed") from None
         finally:
             self._waiting.discard(stream)
