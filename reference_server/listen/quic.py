@@ -24,6 +24,7 @@ from aioquic.quic.packet import (
 from reference_server.asgi import App
 from reference_server.clock import Now
 from reference_server.listen.http3 import Http3Connection
+from reference_server.listen.quic_hello_retry import ask_again
 from reference_server.listen.quic_setup import QuicSetup
 from reference_server.listen.quic_state import RESET_TOKEN_BYTES, ServerQuic, reset_token
 from reference_server.listen.request import Endpoints, address
@@ -206,13 +207,16 @@ class QuicEndpoint:
             self._retry(header, sender)
             return
         tickets = self._setup.tickets
+        faults = self._settings.quic_faults
+        again = faults is not None and faults.hello_retry
         quic = ServerQuic(
             self._setup.configuration,
             original,
             retry,
             streams=self._settings.quic_streams,
             reset_key=self._setup.reset_key,
-            tickets=(tickets.take, tickets.add),
+            tickets=None if again else (tickets.take, tickets.add),
+            prepare_tls=ask_again if again else None,
         )
         ends = Endpoints(address(sender), address(self._sock.getsockname()), "https")
         connection = Http3Connection(quic, self, self._app, self._settings, ends, self._now)

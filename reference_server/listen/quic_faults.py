@@ -25,6 +25,8 @@ class QuicFaults:
     amplification: bool = False
     """A certificate chain of more than three times what the client sent first: the answer stops at
     the anti-amplification limit (RFC 9000 section 8.1)."""
+    hello_retry: bool = False
+    """A TLS HelloRetryRequest for a group of which the client sent no key share."""
     half_handshake: bool = False
     """Nothing is heard after the client's first datagram, so that no handshake ends."""
     stop_sending: int | None = None
@@ -50,7 +52,7 @@ class QuicFaults:
         return any(each is not None for each in after)
 
 
-_SWITCHES = ("version-negotiation", "retry-loop", "amplification", "half-handshake")
+_SWITCHES = ("version-negotiation", "retry-loop", "amplification", "hello-retry", "half-handshake")
 _COUNTS = {
     "lost-initial": "lost_initial",
     "goaway": "goaway_after",
@@ -58,7 +60,7 @@ _COUNTS = {
     "silent": "silent_after",
 }
 USAGE = (
-    "version-negotiation, retry-loop, lost-initial=N, amplification, half-handshake, "
+    "version-negotiation, retry-loop, lost-initial=N, amplification, hello-retry, half-handshake, "
     "stop-sending=CODE, goaway=N, stateless-reset=N, silent=N, close=N[:CODE[:REASON]], "
     "transport-close=N[:CODE[:REASON]]"
 )

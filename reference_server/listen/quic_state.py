@@ -9,6 +9,7 @@ the memory), what can be written now, reset tokens that outlive a connection, GO
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 
 from aioquic.buffer import encode_uint_var
 from aioquic.h3.connection import FrameType, H3Connection, Setting, encode_frame
@@ -25,7 +26,7 @@ from aioquic.quic.packet import QuicFrameType
 from aioquic.quic.packet_builder import QuicDeliveryState, QuicPacketBuilder
 from aioquic.quic.recovery import QuicPacketSpace
 from aioquic.quic.stream import QuicStream
-from aioquic.tls import SessionTicketFetcher, SessionTicketHandler
+from aioquic.tls import Context, SessionTicketFetcher, SessionTicketHandler
 
 RESET_TOKEN_BYTES = 16
 """RFC 9000 section 10.3."""
@@ -105,8 +106,10 @@ class ServerQuic(QuicConnection):
         streams: int,
         reset_key: bytes,
         tickets: tuple[SessionTicketFetcher, SessionTicketHandler] | None,
+        prepare_tls: Callable[[Context], None] | None = None,
     ) -> None:
-        """`streams` requests may run at once; `retry_id` is the one that our Retry had given."""
+        """`streams` requests may run at once; `retry_id` is the one that our Retry had given;
+        `prepare_tls` is called with the handshake's state before it begins."""
         super().__init__(
             configuration=configuration,
             original_destination_connection_id=original_id,
@@ -115,6 +118,7 @@ class ServerQuic(QuicConnection):
             session_ticket_handler=tickets[1] if tickets else None,
         )
         self._reset_key = reset_key
+        self._prepare_tls = prepare_tls
         self._window = configuration.max_stream_data
         self._read: dict[int, int] = {}
         self._all = self._streams = _Streams()
@@ -235,6 +239,11 @@ class ServerQuic(QuicConnection):
         super()._on_max_stream_data_delivery(delivery, stream)
         if stream.max_stream_data_local_sent != stream.max_stream_data_local:
             self._all.due[stream] = None
+
+    def _initialize(self, peer_cid: bytes) -> None:
+        super()._initialize(peer_cid)
+        if self._prepare_tls is not None:
+            self._prepare_tls(self.tls)
 
     def _write_stream_limits(
         self, builder: QuicPacketBuilder, space: QuicPacketSpace, stream: QuicStream

@@ -6,13 +6,17 @@ import asyncio
 import base64
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aioquic.tls import Group
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from reference_server.app import create_app
 from reference_server.asgi import App, Receive, Scope, Send
+from reference_server.listen import quic_hello_retry
+from reference_server.listen.quic_faults import QuicFaults
 from reference_server.settings import PaceSettings, Settings
 from tests.peers.certs import Certificates, Leaf
 from tests.peers.require import require
@@ -56,6 +60,33 @@ async def test_curl_streams_a_chat_uploads_and_uses_its_connection_again(
     assert [status for status, _ in answers] == [200, 200, 400]
     assert answers[1][1].endswith("data: [DONE]\n\n")
     assert [version for version, _ in seen] == ["3", "3", "3"]
+
+
+@in_loop
+async def test_curl_follows_a_hello_retry_request(
+    certs: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from curl_cffi import requests
+
+    asked: list[int | None] = []
+    retry = quic_hello_retry._Retry.retry
+
+    def noted(self: quic_hello_retry._Retry, *given: Any) -> bytes | None:
+        answer = retry(self, *given)
+        asked.append(self.group)
+        return answer
+
+    monkeypatch.setattr(quic_hello_retry._Retry, "retry", noted)
+
+    def ask(url: str) -> int:
+        with requests.Session(http_version="v3only", trust_env=False) as curl:
+            curl.verify = str(certs.ca)
+            return int(curl.get(url + "/healthz").status_code)
+
+    faults = QuicFaults(hello_retry=True)
+    async with serving(leaf=certs.good, http3=True, quic_faults=faults) as served:
+        assert await asyncio.to_thread(ask, served.url) == 200
+    assert asked == [Group.SECP384R1]
 
 
 @pytest.mark.peer

@@ -82,6 +82,20 @@ async def test_a_long_chain_stops_at_the_amplification_limit_and_still_gets_thro
 
 
 @in_loop
+async def test_a_hello_retry_request_cannot_ask_for_more_than_all_key_shares(
+    certs: Certificates,
+) -> None:
+    # aioquic's client sends them all. That curl follows one is in test_http3_peers.
+    faults = QuicFaults(hello_retry=True)
+    async with (
+        serving(leaf=certs.good, http3=True, quic_faults=faults) as served,
+        h3_client(served.port, certs.ca) as client,
+    ):
+        assert (await client.until_ended(client.ask(*GET))).status == 200
+        assert not client.tickets
+
+
+@in_loop
 async def test_a_half_handshake_never_ends(certs: Certificates) -> None:
     faults = QuicFaults(half_handshake=True)
     async with (
