@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from email.utils import formatdate
-from typing import Any, Protocol
+from typing import Any
 
 from aioquic.h3.connection import ErrorCode
 from aioquic.h3.events import DataReceived, H3Event, HeadersReceived
@@ -22,10 +22,11 @@ from aioquic.quic.events import (
 )
 from aioquic.quic.packet import QuicErrorCode
 
-from reference_server.asgi import RENDER, App, ClientGone, Header, Message, Scope
+from reference_server.asgi import RENDER, App, ClientGone, Message, Scope
 from reference_server.clock import Now
 from reference_server.listen.body import InboundBody
 from reference_server.listen.early_data import may_be_early
+from reference_server.listen.http3_stream import Link, Stream, head_size, split_head
 from reference_server.listen.quic_faults import QuicFaults
 from reference_server.listen.quic_state import ServerH3, ServerQuic
 from reference_server.listen.request import Endpoints, build_scope
@@ -41,49 +42,6 @@ those of some ten frames: when so many wait, they leave without waiting for the 
 _PIECE = 16 * 1024
 """Largest part of an answer that is handed to aioquic at once; it keeps a copy until it is
 acknowledged. HTTP/2's default frame size. A choice."""
-
-
-class Link(Protocol):
-    """What a connection needs of the socket it shares with others."""
-
-    def send(self, data: bytes, to: Any) -> None:
-        """Send one datagram."""
-
-    def add_id(self, connection_id: bytes, connection: Http3Connection) -> None:
-        """Datagrams for this ID are the connection's."""
-
-    def drop_id(self, connection_id: bytes) -> None:
-        """The ID is not in use any more."""
-
-    def established(self, connection: Http3Connection) -> None:
-        """The handshake is complete."""
-
-    def answered(self, connection: Http3Connection) -> None:
-        """The connection is closed for HTTP, though its IDs may linger."""
-
-    def gone(self, connection: Http3Connection) -> None:
-        """Nothing of it is left."""
-
-
-class Stream:
-    """One request and where its answer stands."""
-
-    def __init__(self, stream_id: int, body: InboundBody) -> None:
-        self.id = stream_id
-        self.body = body
-        self.room = asyncio.Event()
-        self.code = ErrorCode.H3_INTERNAL_ERROR
-        """What a reset says when the answer does not end well."""
-        self.head_only = False
-        self.ended = False
-        self.gone = False
-        self.task: asyncio.Task[None] | None = None
-
-    def leave(self) -> None:
-        """The client reset the stream, or the connection is lost."""
-        self.gone = True
-        self.body.disconnect()
-        self.room.set()
 
 
 class Http3Connection:
@@ -261,7 +219,7 @@ class Http3Connection:
 
     def _start(self, event: HeadersReceived) -> None:
         stream_id = event.stream_id
-        pseudo, headers = _split(event.headers)
+        pseudo, headers = split_head(event.headers)
         if self._stopping:
             self._quic.reset_stream(stream_id, ErrorCode.H3_REQUEST_REJECTED)
             return
@@ -271,7 +229,7 @@ class Http3Connection:
                 self._refuse(event, 425)
                 return
             headers.append((b"early-data", b"1"))  # RFC 8470 section 5.1
-        if _size(event.headers) > self._settings.max_head_bytes:
+        if head_size(event.headers) > self._settings.max_head_bytes:
             self._refuse(event, 431)
             return
         self._cancel_expectation()
@@ -507,17 +465,3 @@ class Http3Connection:
         if self._quic_timer is not None:
             self._quic_timer.cancel()
             self._quic_timer = None
-
-
-def _split(fields: list[Header]) -> tuple[dict[bytes, bytes], list[Header]]:
-    """Pseudo-header fields, and the others as ASGI wants them: `host` first."""
-    pseudo = {name: value for name, value in fields if name.startswith(b":")}
-    headers = [(name, value) for name, value in fields if not name.startswith(b":")]
-    if b":authority" in pseudo:
-        headers.insert(0, (b"host", pseudo[b":authority"]))
-    return pseudo, headers
-
-
-def _size(fields: list[Header]) -> int:
-    """Of a head, as RFC 9114 section 4.2.2 counts it."""
-    return sum(len(name) + len(value) + 32 for name, value in fields)

@@ -162,11 +162,13 @@ def client_configuration(ca: Path, **more: Any) -> QuicConfiguration:
 
 
 @contextlib.asynccontextmanager
-async def h3_client(port: int, ca: Path, wait: bool = True, **more: Any) -> AsyncIterator[H3Client]:
-    """A client of 127.0.0.1; `more` are fields of QuicConfiguration, `wait` ends the handshake."""
+async def h3_client(
+    port: int, ca: Path, wait: bool = True, host: str = "127.0.0.1", **more: Any
+) -> AsyncIterator[H3Client]:
+    """A client of an address; `more` are fields of QuicConfiguration, `wait` ends the handshake."""
     loop = asyncio.get_running_loop()
     configuration = client_configuration(ca, **more)
-    address = ("127.0.0.1", port)
+    address = (host, port)
     transport, client = await loop.create_datagram_endpoint(
         lambda: H3Client(configuration, address), remote_addr=address
     )

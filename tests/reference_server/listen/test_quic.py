@@ -269,3 +269,14 @@ async def test_a_udp_port_that_is_taken_is_an_oserror(certs: Certificates) -> No
                 pass
     async with serving(leaf=certs.good, http3=True, port=port) as served:
         assert served.port == port
+
+
+@pytest.mark.parametrize(("listen", "host"), [("::1", "::1"), ("0.0.0.0", "127.0.0.1")])
+@in_loop
+async def test_other_addresses(certs: Certificates, listen: str, host: str) -> None:
+    for retry in (False, True):
+        async with (
+            serving(leaf=certs.good, http3=True, host=listen, quic_retry=retry) as served,
+            h3_client(served.port, certs.ca, host=host) as client,
+        ):
+            assert (await client.until_ended(client.ask(*GET))).status == 200
