@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import ssl
 
 import httpx
@@ -355,3 +356,32 @@ async def test_alt_svc_names_the_port_over_tcp_and_only_with_http_3(certs: Certi
                     answer = await client.get(served.url + "/healthz")
                 wanted = f'h3=":{served.port}"; ma=600' if http3 else None
                 assert answer.headers.get("alt-svc") == wanted
+
+
+@in_loop
+async def test_random_bytes_on_streams_of_every_kind_do_no_harm(
+    certs: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    dice = random.Random(11)
+    starts = [b"", b"\x00", b"\x01", b"\x02", b"\x03", b"\x04", b"\x21", b"\x01\x10", b"\x00\x08"]
+    async with serving(leaf=certs.good, http3=True, max_head_bytes=4000) as served:
+        for _ in range(25):
+            async with h3_client(served.port, certs.ca) as client:
+                data = dice.choice(starts) + dice.randbytes(dice.randrange(1, 3000))
+                one_way = dice.random() < 0.5
+                stream = client.quic.get_next_available_stream_id(is_unidirectional=one_way)
+                while data and client.closed is None:
+                    cut = dice.randrange(1, 200)
+                    client.quic.send_stream_data(stream, data[:cut], len(data) <= cut)
+                    data = data[cut:]
+                    client.flush()
+                client.quic.send_ping(1)
+                client.flush()
+                await client.until(
+                    lambda: (
+                        client.closed or any(isinstance(e, PingAcknowledged) for e in client.seen)
+                    )
+                )
+        async with h3_client(served.port, certs.ca) as client:
+            assert (await client.until_ended(client.ask(*GET))).status == 200
+        assert not [each for each in caplog.records if each.name == "reference_server"]
