@@ -14,6 +14,7 @@ from typing import Any
 from aioquic._buffer import Buffer, BufferReadError
 from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE
 from aioquic.quic.packet import (
+    QuicErrorCode,
     QuicHeader,
     QuicPacketType,
     encode_quic_retry,
@@ -79,6 +80,7 @@ class QuicEndpoint:
         self._lost: dict[bytes, int] = {}
         self._resets: tuple[int, int] = (0, 0)
         self._closed = False
+        self._refusing = False
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER_BYTES)
         self._loop.add_reader(sock, self._readable)
@@ -93,6 +95,10 @@ class QuicEndpoint:
         self._loop.remove_reader(self._sock)
         self._loop.remove_writer(self._sock)
         self._sock.close()
+
+    def refuse(self) -> None:
+        """Begin no further connection: each gets CONNECTION_REFUSED (RFC 9000 section 20.1)."""
+        self._refusing = True
 
     def send(self, data: bytes, to: Any) -> None:
         """Send one datagram, or keep it until the socket takes it."""
@@ -228,8 +234,10 @@ class QuicEndpoint:
         connection.receive(data, sender)
         if not quic.begun:
             connection.abandon()
-        else:
-            connection.flush()
+            return
+        if self._refusing:
+            quic.close(QuicErrorCode.CONNECTION_REFUSED, 0, "the server stops")
+        connection.flush()
 
     def _faulty_begin(self, header: QuicHeader, sender: Any) -> bool:
         """Whether a fault keeps a connection from beginning."""

@@ -142,6 +142,8 @@ class Listener:
         if self._server is None:
             return
         self._server.close()
+        for endpoint in self._endpoints:
+            endpoint.refuse()
         for connection in list(self._connections):
             connection.shutdown()
         whole = await self._answered_within(self._settings.grace_s if grace_s is None else grace_s)

@@ -10,7 +10,7 @@ import socket
 import struct
 
 import pytest
-from aioquic.quic.packet import QuicProtocolVersion
+from aioquic.quic.packet import QuicErrorCode, QuicProtocolVersion
 from aioquic.tls import SessionTicket
 
 from reference_server.asgi import Receive, Scope, Send
@@ -280,3 +280,20 @@ async def test_other_addresses(certs: Certificates, listen: str, host: str) -> N
             h3_client(served.port, certs.ca, host=host) as client,
         ):
             assert (await client.until_ended(client.ask(*GET))).status == 200
+
+
+@in_loop
+async def test_a_connection_that_comes_during_the_stop_is_refused(certs: Certificates) -> None:
+    async with (
+        serving(leaf=certs.good, http3=True) as served,
+        h3_client(served.port, certs.ca) as running,
+    ):
+        stream = running.ask(b"GET", b"/promptpath/silence?silence_ms=60000")
+        running.flush()
+        await running.until(lambda: running.answers[stream].pieces)
+        stopping = asyncio.ensure_future(served.listener.stop(grace_s=1))
+        await asyncio.sleep(0)
+        async with h3_client(served.port, certs.ca) as late:
+            assert late.closed is not None
+            assert late.closed.error_code == QuicErrorCode.CONNECTION_REFUSED
+        await stopping
