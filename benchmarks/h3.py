@@ -6,8 +6,10 @@ the first request to the last event, by /proc. The start is the longest time fro
 first event: a server that lets 128 streams run makes the 129th wait for the first to end.
 
 `own` is our listener and `hypercorn` is hypercorn with the same application (benchmarks.h3_app),
-in alternating runs. `calibrate` is the reference server as it is, with its calibration stream: more
-work an event, and at the start a plan of 2 KiB a stream.
+in alternating runs. There all streams tick together, so that five events share a datagram.
+`calibrate` is the reference server as it is, with its calibration stream: a plan of 2 KiB a stream
+at the start, which spreads the streams, so that nearly each event is a datagram and a turn of the
+loop of its own. Its CPU is stated and not judged: the bar of 150 us is missed there.
 """
 
 from __future__ import annotations
@@ -189,6 +191,10 @@ def measure(name: str, certs: Certificates) -> Run:
             os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
 
+def _p99(runs: list[Run]) -> list[float]:
+    return [p99 for run in runs if (p99 := run.lateness_ms["p99"]) is not None]
+
+
 def main() -> int:
     """Measure and publish; 1 when a bar was missed."""
     before = machine()
@@ -199,13 +205,13 @@ def main() -> int:
     bars = []
     for name in SERVERS:
         mine = [run for run in runs if run.server == name]
-        judged = name == "own"
         values = {
-            "lateness p99": (median([run.lateness_ms["p99"] or 0 for run in mine]), "ms", 50.0),
+            "lateness p99": (median(_p99(mine)), "ms", 50.0),
             "server CPU per event": (median([run.cpu_us_per_event for run in mine]), "us", 150.0),
             "longest start of a stream": (median([run.start_ms for run in mine]), "ms", 1000.0),
         }
         for what, (value, unit, limit) in values.items():
+            judged = name == "own" or (name == "calibrate" and unit == "ms")
             bars.append(
                 Bar(name=f"{name}: {what}", value=value, unit=unit, limit=limit if judged else None)
             )

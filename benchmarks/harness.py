@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 RESULTS = Path(__file__).parent / "results"
-_PACKAGES = ("promptpath", "h11", "h2", "dnspython", "tiktoken", "rich", "typer", "httpx-sse")
+_PACKAGES = (
+    *("promptpath", "h11", "h2", "aioquic", "dnspython"),
+    *("tiktoken", "rich", "typer", "httpx-sse", "hypercorn"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
