@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from promptpath.model.names import TCP_INFO, TCP_RTT
+from promptpath.model.names import QUIC_RTT, TCP_INFO, TCP_RTT
 from promptpath.model.rows import Json
 from promptpath.model.trace import Trace
 from promptpath.model.units import NS_PER_US, Ns
@@ -79,12 +79,16 @@ class Facts:
 
 def rtt_ns(facts: Facts, conn: int | None = None) -> Ns | None:
     """The round-trip time to the TCP peer (which may be a proxy): the smallest the kernel saw, as a
-    queue can only add. None when the kernel says nothing. `conn` leaves other connections out."""
+    queue can only add; over QUIC the smallest of our packet log. None where neither says anything.
+    `conn` leaves other connections out."""
     seen = [] if facts.all(TCP_INFO) else [whole(r.get("rtt_ns")) for r in facts.records(TCP_RTT)]
     for snapshot in _snapshots(facts, conn):
         micros = whole(snapshot.get("min_rtt_us")) or whole(snapshot.get("rtt_us"))
         if micros:
             seen.append(micros * NS_PER_US)
+    for record in facts.records(QUIC_RTT):
+        if conn is None or record.get("conn") in (None, conn):
+            seen.append(whole(record.get("min_ns")))
     known = [value for value in seen if value is not None and value > 0]
     return min(known) if known else None
 

@@ -144,6 +144,10 @@ class RunOptions:
     warm: Annotated[
         bool, Option("--warm", help="Send a second prompt over the same connection each time.")
     ] = False
+    early_data: Annotated[
+        bool,
+        Option("--early-data", help="With --http 3: try a harmless GET as 0-RTT data afterwards."),
+    ] = False
     budget_ttft: Annotated[
         Text,
         Option("--budget-ttft", metavar="TIME", help="Exit 1 when the first token took longer."),

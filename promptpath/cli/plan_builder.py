@@ -14,7 +14,16 @@ from promptpath.cli.options import TraceOptions
 from promptpath.cli.proxies import choose_proxy
 from promptpath.cli.request import ask, choose_request
 from promptpath.errors import UsageError
-from promptpath.model.plan import Budgets, Family, HttpChoice, Limits, Override, Plan, Target
+from promptpath.model.plan import (
+    Budgets,
+    Family,
+    HttpChoice,
+    Limits,
+    Override,
+    Plan,
+    ProxyPlan,
+    Target,
+)
 from promptpath.model.units import parse_duration_ns, parse_size_bytes
 from promptpath.model.urls import ip_literal, is_loopback, normal_host, parse_host_port, parse_url
 
@@ -89,12 +98,22 @@ def _with_curl(
 def _dial_plan(options: TraceOptions, target: Target, environ: Mapping[str, str]) -> Plan:
     """The plan without its request."""
     proxy, bypassed = choose_proxy(options.proxy, target, environ)
+    http = _http(options.http)
+    if http is HttpChoice.H3:
+        _check_quic(target, proxy)
+    elif options.early_data:
+        raise UsageError(
+            "early data is tried over QUIC only",
+            expected="--http 3",
+            where="--early-data",
+            hint="over TCP the finding PP308 says whether the server offers it",
+        )
     return Plan(
         target=target,
         model=options.model,
         max_tokens=options.max_tokens,
         accept_encoding=options.accept_encoding,
-        http=_http(options.http),
+        http=http,
         family=_family(options, target),
         overrides=tuple(parse_override(text) for text in options.resolve or []),
         resolver=parse_host_port(options.resolver, _DNS_PORT) if options.resolver else None,
@@ -114,6 +133,7 @@ def _dial_plan(options: TraceOptions, target: Target, environ: Mapping[str, str]
         ),
         repeat=options.repeat,
         warm=options.warm,
+        early_data=options.early_data,
         keep_content=options.keep_content,
     )
 
@@ -123,13 +143,25 @@ def _http(text: str) -> HttpChoice:
         choice = HttpChoice(text.removesuffix(".0"))
     except ValueError as error:
         raise UsageError(f"unknown --http {text!r}", expected="auto, 1.1, 2 or 3") from error
-    if choice is HttpChoice.H3:
-        raise UsageError(
-            "HTTP/3 is not in this version yet",
-            expected="--http auto, 1.1 or 2",
-            hint="a trace over HTTP/2 reports whether the server offers HTTP/3",
-        )
     return choice
+
+
+def _check_quic(target: Target, proxy: ProxyPlan | None) -> None:
+    """HTTP/3 is https over UDP, and the proxies we speak to carry TCP."""
+    if target.scheme != "https":
+        raise UsageError(
+            "HTTP/3 needs an https URL",
+            expected="https://",
+            where="--http 3",
+            hint="QUIC has no clear text (RFC 9001); use --http 1.1 or 2 for http://",
+        )
+    if proxy is not None:
+        raise UsageError(
+            f"HTTP/3 cannot go through the {proxy.kind.value} proxy {proxy.host}:{proxy.port}",
+            expected="a direct path over UDP",
+            where="--http 3",
+            hint="use --proxy none for a direct try, or --http auto through the proxy",
+        )
 
 
 def _family(options: TraceOptions, target: Target) -> Family:

@@ -22,6 +22,7 @@ from promptpath.model.names import (
     OUTPUT_TOKENS,
     PROMPT_TOKENS,
     PROXY,
+    QUIC_PEER,
     SPAN_REUSE,
     STREAM_DIALECT,
     STREAM_MODEL,
@@ -84,7 +85,7 @@ def pops(facts: Facts) -> Iterator[tuple[str, str]]:
 
 def peer(facts: Facts) -> str | None:
     """The address that was connected to, as address:port; the proxy's, when there is one."""
-    record = facts.record(TCP_PEER)
+    record = facts.record(TCP_PEER) or facts.record(QUIC_PEER)
     if not record:
         return None
     address = _text(record.get("address"))

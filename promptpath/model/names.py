@@ -87,9 +87,37 @@ TLS_RESUMED: Final = "tls.resumed"
 TLS_ALERT: Final = "tls.alert"
 """{"direction": sent | received, "level", "description"}; close_notify is no fact, only a mark."""
 
+# --- quic ---------------------------------------------------------------------------------------
+QUIC_PEER: Final = "quic.peer"
+"""{"address", "port", "family": ipv4 | ipv6}: where the datagrams of the connection went."""
+QUIC_HANDSHAKE: Final = "quic.handshake"
+"""{"version": v1 | v2 | hex, "round_trips": int, "retry": bool, "version_negotiation": [str] (what
+the server offered) | null, "initials": int (datagrams of ours until its first answer), "resumed":
+bool, "early_data": not-offered | accepted | rejected, "alpn": str | null}."""
+QUIC_PARAMETERS: Final = "quic.parameters"
+"""{name: number or bool}: the server's transport parameters (RFC 9000, 18.2), times in ms as sent;
+`effective_idle_ms`: the lower of its and our max_idle_timeout, null where neither limits."""
+QUIC_RTT: Final = "quic.rtt"
+"""{"conn", "samples", "first_ns", "min_ns", "last_ns"}: from our own packet log, the peer's ACK
+delay inside; null without a sample."""
+QUIC_PACKETS: Final = "quic.packets"
+"""{"conn", "sent", "received", "lost", "dropped", "duplicates"}: packets, not datagrams."""
+QUIC_CLOSE: Final = "quic.close"
+"""{"conn", "by": peer | us | timer, "how": close | idle | stateless-reset | no-common-version |
+malformed | icmp, "code": int, "application": bool, "reason": str}."""
+QUIC_EARLY_DATA: Final = "quic.early_data"
+"""{"offered": bool, "accepted": bool | null, "retried": bool, "why": str | null, "request": str,
+"status": int | null, "head_ns": int | null, "saved_ns": int | null}: what --early-data found on a
+second connection: first datagram to response head, and how long before the end of the handshake the
+request left."""
+QUIC_UDP: Final = "quic.udp"
+"""{"address", "port", "answered": bool | null, "what": answered | silence | icmp | failed,
+"rtt_ns": int | null, "version": str | null}: whether a QUIC Initial gets through, tried after an
+HTTP/1.1 or HTTP/2 run whose server offers h3."""
+
 # --- http ---------------------------------------------------------------------------------------
 HTTP_REQUEST: Final = "http.request"
-"""{"method", "target" (redacted), "version": "1.1" | "2", "head_bytes", "body_bytes",
+"""{"method", "target" (redacted), "version": "1.1" | "2" | "3", "head_bytes", "body_bytes",
 "accept_encoding"}."""
 HTTP_STATUS: Final = "http.status"
 """int: the final response's status."""
@@ -98,9 +126,9 @@ HTTP_HEADERS: Final = "http.headers"
 HTTP_INFORMATIONAL: Final = "http.informational"
 """{"status", "headers": [[name, value]]}: a 1xx response."""
 HTTP_VERSION: Final = "http.version"
-""""1.0" | "1.1" | "2"."""
+""""1.0" | "1.1" | "2" | "3"."""
 HTTP_FRAMING: Final = "http.framing"
-"""chunked | content-length | until-close | h2-data."""
+"""chunked | content-length | until-close | h2-data | h3-data."""
 HTTP_SETTINGS: Final = "http.settings"
 """{"header_table_size", "max_concurrent_streams", "initial_window_size", ...}: the peer's
 SETTINGS."""
@@ -187,6 +215,12 @@ VANTAGE: Final = "vantage"
 # --- marks ---
 MARK_DNS_QUERY: Final = "query-sent"
 MARK_DNS_ANSWER: Final = "answer"
+MARK_QUIC: Final = "quic-step"
+"""quic: a step of the handshake, {"step": initial-sent | retry | version-negotiation |
+initial-received | handshake-received | completed | confirmed}."""
+MARK_QUIC_PACKET: Final = "quic-packet"
+"""quic: {"what": sent | received | lost | dropped, "type", "number": int | null, "size": int |
+null, "frames": [str], "why": str | null}; the first thousands of a connection, every lost one."""
 MARK_TLS_MESSAGE: Final = "message"
 """stage tls | proxy; detail {"message": ClientHello | ServerHello | HelloRetryRequest | ...,
 "direction": sent | received, "bytes", ...facts of the message}."""
@@ -244,6 +278,12 @@ SPAN_PROXY_TUNNEL: Final = "tunnel"
 """proxy: CONNECT or SOCKS request to its answer."""
 SPAN_HANDSHAKE: Final = "handshake"
 """tls: ClientHello written to our Finished written."""
+SPAN_QUIC: Final = "attempt"
+"""quic: one address's attempt; parent: the quic SPAN_HANDSHAKE, first datagram written to handshake
+completed and certificate judged."""
+SPAN_QUIC_SECOND: Final = "second-handshake"
+"""quic: the handshake of a second connection, or of the try whether UDP gets through; off the
+critical path, within a SPAN_SECOND."""
 SPAN_UPLOAD: Final = "upload"
 """request: first request byte written to last request byte on the wire (written, where unknown)."""
 SPAN_RESPONSE: Final = "response"

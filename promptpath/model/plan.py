@@ -145,6 +145,10 @@ class Plan:
     resume: bool = True
     """Open a second connection after the stream to see whether TLS resumes (off the critical
     path)."""
+    early_data: bool = False
+    """--early-data: try a replay-safe request as 0-RTT data on a second QUIC connection."""
+    udp_probe: bool = True
+    """Where h3 is on offer and was not used: try after the stream whether UDP gets through."""
     dns_detail: bool = True
     """Ask the configured resolver ourselves after the stream (off the critical path)."""
     max_redirects: int = 5

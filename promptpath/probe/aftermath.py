@@ -8,12 +8,20 @@ from contextlib import suppress
 
 from promptpath.errors import MeasureError
 from promptpath.model.enums import Stage
-from promptpath.model.names import DNS_ADDRESSES, DNS_HOST, DNS_SOURCE, SPAN_SECOND, TCP_PEER
-from promptpath.model.plan import Plan
+from promptpath.model.names import (
+    DNS_ADDRESSES,
+    DNS_HOST,
+    DNS_SOURCE,
+    HTTP_ALT_SVC,
+    SPAN_SECOND,
+    TCP_PEER,
+)
+from promptpath.model.plan import HttpChoice, Plan
 from promptpath.model.rows import Json
 from promptpath.model.units import NS_PER_S
 from promptpath.probe.connect import Connection
 from promptpath.probe.dial import dial
+from promptpath.probe.link import Settling
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.response import ResponseReader
 from promptpath.probe.tls import record_certificates_of
@@ -39,10 +47,30 @@ async def explain_run(
         _explain_dns(recorder, plan, connection, facts),
         _try_resumption(recorder, plan, connection, facts),
     )
+    await _explain_quic(recorder, plan, connection)
     if connection is not None:
         record_certificates_of(connection.link)
+        if isinstance(connection.link, Settling):
+            connection.link.settle()
     if reader is not None and reader.body is not None:
         reader.body.count_tokens()
+
+
+async def _explain_quic(recorder: Recorder, plan: Plan, connection: Connection | None) -> None:
+    """Over QUIC what a second connection tells; over TCP, where h3 is on offer, whether UDP gets
+    through. aioquic is loaded only then."""
+    if connection is None or plan.proxy is not None:
+        return
+    if connection.http.version == "3":
+        from promptpath.probe.quic_aftermath import explain_quic
+
+        await explain_quic(recorder, plan, connection)
+    elif plan.udp_probe and plan.http is HttpChoice.AUTO and connection.target.scheme == "https":
+        services = [fact.value for fact in recorder.log.facts if fact.key == HTTP_ALT_SVC]
+        if any("'h3'" in repr(value) for value in services):
+            from promptpath.probe.quic_aftermath import probe_udp
+
+            await probe_udp(recorder, plan, connection)
 
 
 async def _explain_dns(

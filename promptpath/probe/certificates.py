@@ -112,7 +112,7 @@ def describe(chain: Sequence[bytes]) -> list[Json]:
 
 def _describe(der: bytes) -> dict[str, Json]:
     row: dict[str, Json] = {"sha256": sha256(der).hexdigest()}
-    certificate = _load(der)
+    certificate = load(der)
     if certificate is None:
         return row | {"error": "not a readable X.509 certificate"}
     with warnings.catch_warnings():
@@ -121,7 +121,7 @@ def _describe(der: bytes) -> dict[str, Json]:
         return row | {
             "subject": _text(certificate.subject.rfc4514_string()),
             "issuer": _text(certificate.issuer.rfc4514_string()),
-            "names": [_text(value) for _, value in _alternatives(certificate)[:MAX_NAMES]],
+            "names": [_text(value) for _, value in alternatives(certificate)[:MAX_NAMES]],
             "not_before_unix_s": int(certificate.not_valid_before_utc.timestamp()),
             "not_after_unix_s": int(certificate.not_valid_after_utc.timestamp()),
             "serial": f"{certificate.serial_number:x}",
@@ -133,19 +133,19 @@ def _describe(der: bytes) -> dict[str, Json]:
 def judge(chain: Sequence[bytes], roots: Sequence[bytes], name: str, now_unix_s: int) -> Verdict:
     """What OpenSSL says of a server's chain, reasons in its order: path, authority and purpose,
     name, dates (X509_verify_cert(3)). Revocation is not asked about, there as here."""
-    leaf = _load(chain[0])
+    leaf = load(chain[0])
     if leaf is None:
         return Verdict(UNREADABLE, "the leaf is not a readable X.509 certificate")
-    others = [item for item in map(_load, chain[1:]) if item is not None]
-    trusted = [item for item in map(_load, roots) if item is not None]
+    others = [item for item in map(load, chain[1:]) if item is not None]
+    trusted = [item for item in map(load, roots) if item is not None]
     path, verdict = _build_path(leaf, others, trusted)
     if verdict.code != OK:
         return verdict
     if any(not _may_sign(issuer) for issuer in path[1:]):
         return Verdict(INVALID_CA, "invalid CA certificate")
-    if not _serves(leaf):
+    if not serves(leaf):
         return Verdict(INVALID_PURPOSE, "unsuitable certificate purpose")
-    if not matches_name(name, _alternatives(leaf)):
+    if not matches_name(name, alternatives(leaf)):
         if _address(name) is not None:
             return Verdict(ADDRESS_MISMATCH, f"IP address mismatch: not valid for {name}")
         return Verdict(HOST_MISMATCH, f"hostname mismatch: not valid for {name}")
@@ -218,7 +218,7 @@ def _may_sign(certificate: x509.Certificate) -> bool:
     return bool(constraints.ca)
 
 
-def _serves(certificate: x509.Certificate) -> bool:
+def serves(certificate: x509.Certificate) -> bool:
     """Whether the leaf may serve TLS; without extended key usage it may (RFC 5280 4.2.1.12)."""
     from cryptography import x509
 
@@ -245,7 +245,8 @@ def _extension(certificate: x509.Certificate, kind: type[Any]) -> Any:
         return None
 
 
-def _alternatives(certificate: x509.Certificate) -> list[tuple[str, str]]:
+def alternatives(certificate: x509.Certificate) -> list[tuple[str, str]]:
+    """Its subject alternative names, as `matches_name` takes them."""
     from cryptography import x509
 
     names = _extension(certificate, x509.SubjectAlternativeName)
@@ -283,7 +284,7 @@ def _signature(certificate: x509.Certificate) -> str:
     return wanted.dotted_string
 
 
-def _load(der: bytes) -> x509.Certificate | None:
+def load(der: bytes) -> x509.Certificate | None:
     """The certificate, or None for bytes that are none."""
     from cryptography import x509
 

@@ -57,6 +57,12 @@ def prepare(plan: Plan) -> None:
     if plan.resolver is not None:
         import promptpath.probe.dns  # noqa: F401
     proxy = plan.proxy
+    if plan.http is HttpChoice.H3:
+        # aioquic takes 0.1 s to load: only for who asks for it.
+        from promptpath.probe.quic_dial import prepare as prepare_quic
+
+        prepare_quic(plan)
+        return
     if plan.target.scheme == "https" or (proxy is not None and proxy.kind is ProxyKind.HTTPS):
         files = (plan.ca_file, plan.insecure, plan.keylog_file)
         tls_context.prepare(TlsSettings(*files, named=plan.sni != ""))
@@ -76,7 +82,11 @@ class Ready:
 def ready_for(plan: Plan) -> Ready | None:
     """Where no ALPN decides what is spoken, a connection with the plan's request written: before
     t0, for it takes h11 0.12 ms (measured), which would stand between the connection and the
-    request. None under TLS."""
+    request. Over QUIC the ClientHello is made then. None under TLS."""
+    if plan.http is HttpChoice.H3:
+        from promptpath.probe.quic_dial import ready_connection
+
+        return Ready(ready_connection(plan), b"")
     if plan.target.scheme == "https":
         return None
     ready = _new_http(_protocol(plan, None))
@@ -102,6 +112,8 @@ async def open_connection(
 ) -> Connection:
     """Every hop up to the request, each recorded; `ready` is what `ready_for` made of this plan,
     good for one connection. Raises MeasureError naming the stage."""
+    if plan.http is HttpChoice.H3:
+        return await _open_quic(recorder, plan, deadline_ns, ready)
     link = await _open_transport(recorder, plan, deadline_ns)
     top: Link = link
     try:
@@ -122,6 +134,24 @@ async def open_connection(
         absolute_form=_absolute_form(plan),
         queued=ready.queued,
     )
+
+
+async def _open_quic(
+    recorder: Recorder, plan: Plan, deadline_ns: Ns, ready: Ready | None
+) -> Connection:
+    from promptpath.probe.quic_dial import dial_quic
+    from promptpath.wire.h3 import H3Connection
+
+    target = plan.target
+    addresses = await resolve(recorder, plan, target.host, target.port)
+    link = await dial_quic(
+        recorder,
+        plan,
+        [(address, target.port) for address in addresses],
+        deadline_ns=deadline_ns,
+        ready=ready.http if ready is not None and isinstance(ready.http, H3Connection) else None,
+    )
+    return Connection(target=target, link=link, http=link.http, tls=None, absolute_form=False)
 
 
 def snapshot(recorder: Recorder, link: Link, when: str) -> None:

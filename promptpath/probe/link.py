@@ -8,7 +8,7 @@ on the loop's thread.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from promptpath.model.stamp import Stamp
 from promptpath.model.units import Ns
@@ -83,3 +83,11 @@ class Link(Protocol):
 
     def abort(self) -> None:
         """Close at once."""
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """A link that has facts to record once a run is over."""
+
+    def settle(self) -> None:
+        """Record them."""

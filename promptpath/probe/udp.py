@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from dataclasses import replace
 from typing import Self
 
 from promptpath.model.enums import Clock, Layer
@@ -53,6 +54,7 @@ class UdpLink:
         self._inbox_bytes = 0
         self._reading = False
         self._arrived = Signal()
+        self._progress = Signal()
         self._resume_reading()
 
     @classmethod
@@ -98,6 +100,30 @@ class UdpLink:
         self._sent.queue(1, mark)
         self._sent.wrote(1, self._clock.user_stamp(before_ns))
 
+    def mark_last(self, mark: str) -> None:
+        """Name the latest datagram for `sent`."""
+        self._sent.queue(0, mark)
+
+    async def sent_wire(self, mark: str, deadline_ns: Ns) -> Sent:
+        """`sent`, once the wire stamp is known, or can no longer come, or the deadline passed."""
+        while self.sent(mark).wire is None and self._send_stamped and self._reading:
+            try:
+                async with asyncio.timeout(self._clock.seconds_until(deadline_ns)):
+                    await self._progress.wait()
+            except TimeoutError:
+                break
+        return self.sent(mark)
+
+    def rebind(self, recorder: Recorder) -> None:
+        """Go on in another run: its recorder, its clock; marks are forgotten, and datagrams not
+        received yet keep their instants."""
+        shift_ns = self._clock.t0_monotonic_ns - recorder.clock.t0_monotonic_ns
+        self._recorder, self._clock = recorder, recorder.clock
+        self._since_ns += shift_ns
+        self._sent.rebind(recorder.clock)
+        self._inbox = [replace(item, stamp=_shifted(item.stamp, shift_ns)) for item in self._inbox]
+        self._span = None
+
     def sent(self, mark: str) -> Sent:
         """What is known of the marked datagram so far; UDP has no ACK."""
         self._collect_send_stamps()
@@ -107,6 +133,7 @@ class UdpLink:
         if self._send_stamped and self._sock.fileno() >= 0:
             for report in kernel_stamps.read_error_queue(self._sock):
                 self._sent.report(*report)
+            self._progress.wake()
 
     # -- receiving -------------------------------------------------------------------------------
 
@@ -192,5 +219,12 @@ class UdpLink:
         self._collect_send_stamps()
         self._stop_reading()
         self._sock.close()
+        self._progress.wake()
         self._inbox.append(Closed("error", self._clock.user_stamp(), "closed by us"))
         self._arrived.wake()
+
+
+def _shifted(stamp: Stamp, by_ns: Ns) -> Stamp:
+    return replace(
+        stamp, at_ns=stamp.at_ns + by_ns, lo_ns=stamp.lo_ns + by_ns, hi_ns=stamp.hi_ns + by_ns
+    )

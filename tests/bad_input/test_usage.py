@@ -112,8 +112,8 @@ def test_a_wrong_curl_command_is_refused(tmp_path: Path, command: str) -> None:
     refused(result, "")
 
 
-def test_http3_is_refused_by_name(tmp_path: Path) -> None:
-    result = trace(tmp_path, "https://127.0.0.1:1" + CHAT, "--http", "3")
+def test_http3_in_the_clear_is_refused(tmp_path: Path) -> None:
+    result = trace(tmp_path, "http://127.0.0.1:1" + CHAT, "--http", "3")
     refused(result, "HTTP/3")
 
 

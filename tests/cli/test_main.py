@@ -75,7 +75,7 @@ def test_help_and_version_go_to_standard_output(
         (["trace", "https://h:0/"], "error: port 0"),
         (["trace", "https://h/", "-o", "x.txt"], ".json, .md"),
         (["trace", "https://h/", "-o", "/nonexistent/x.json"], "cannot write"),
-        (["trace", "https://h/", "--http", "3"], "not in this version yet"),
+        (["trace", "http://h/", "--http", "3"], "HTTP/3 needs an https URL"),
         (["trace", "https://api.openai.com/v1/chat/completions"], "OPENAI_API_KEY is not set"),
         (["trace", "https://h/v1/messages", "--key-env", "NO_SUCH"], "NO_SUCH is not set"),
         (["trace", "--curl", "curl h -F x=y"], "curl's -F is not supported"),

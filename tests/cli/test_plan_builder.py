@@ -215,8 +215,10 @@ def test_wrong_values_name_their_option() -> None:
     assert "cannot write --keylog" in refused(keylog="/nonexistent/keys")
 
 
-def test_http_3_is_honestly_not_there_yet() -> None:
-    assert "not in this version yet" in refused(http="3")
+def test_http_3_is_for_https_without_a_proxy() -> None:
+    assert "needs an https URL" in refused(url="http://h/v1/messages", http="3")
+    assert "cannot go through" in refused(http="3", proxy="http://p:1")
+    assert "over QUIC only" in refused(early_data=True)
 
 
 @pytest.mark.parametrize(

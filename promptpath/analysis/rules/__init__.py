@@ -9,6 +9,7 @@ from promptpath.analysis.rules import (
     measurement,
     names,
     protocol,
+    quic,
     server,
     stream,
     tls,
@@ -22,6 +23,7 @@ from promptpath.model.report import Finding
 RULES: tuple[Rule, ...] = (
     *names.RULES,
     *transport.RULES,
+    *quic.RULES,
     *tls.RULES,
     *intermediaries.RULES,
     *buffering.RULES,

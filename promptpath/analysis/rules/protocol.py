@@ -19,6 +19,7 @@ from promptpath.model.names import (
     HTTP_VERSION,
     MARK_GOAWAY,
     MARK_RESET,
+    QUIC_CLOSE,
     STREAM_ERROR,
     STREAM_FRAMING,
     TLS_ALPN,
@@ -132,6 +133,8 @@ def _reset(measured: Measured) -> Because:
     http = measured.facts.record(HTTP_END)
     if http.get("how") != "rst" or measured.status is None:
         return NO
+    if measured.facts.records(QUIC_CLOSE):
+        return NO  # told by PP227 and PP228, which know more
     return because("TCP RST within the response", facts=(HTTP_END,))
 
 

@@ -33,6 +33,15 @@ CERTIFICATE_CODES = (
 )
 
 
+QUIC_UNLIMITED = 0xFFFF_FFFF
+"""What a ticket over QUIC says instead of a size (RFC 9001, 4.6.1)."""
+
+
+def _judged(measured: Measured, *codes: str) -> Because:
+    """The certificate was refused, over TCP or QUIC."""
+    return failed(measured, Stage.TLS, *codes) or failed(measured, Stage.QUIC, *codes)
+
+
 def _hello_retry(measured: Measured) -> Because:
     record = measured.facts.record(TLS_HELLO_RETRY)
     if not measured.facts.all(TLS_HELLO_RETRY):
@@ -78,7 +87,7 @@ def _expires_soon(measured: Measured) -> Because:
 
 
 def _expired(measured: Measured) -> Because:
-    found = failed(measured, Stage.TLS, "cert-expired")
+    found = _judged(measured, "cert-expired")
     if found:
         return found
     for certificate in _chain(measured):
@@ -101,11 +110,11 @@ def _unverified(measured: Measured) -> Because:
 
 
 def _untrusted(measured: Measured) -> Because:
-    return failed(measured, Stage.TLS, *CERTIFICATE_CODES)
+    return _judged(measured, *CERTIFICATE_CODES)
 
 
 def _wrong_host(measured: Measured) -> Because:
-    return failed(measured, Stage.TLS, "cert-wrong-host")
+    return _judged(measured, "cert-wrong-host")
 
 
 def _handshake_failed(measured: Measured) -> Because:
@@ -122,7 +131,9 @@ def _early_data(measured: Measured) -> Because:
     sizes = [whole(r.get("max_early_data_bytes")) or 0 for r in measured.facts.records(TLS_TICKET)]
     if not any(sizes):
         return NO
-    return because(f"a ticket allows {max(sizes)} bytes of early data", facts=(TLS_TICKET,))
+    # QUIC's tickets name no size: the windows limit it (RFC 9001, 4.6.1).
+    size = "" if max(sizes) == QUIC_UNLIMITED else f"{max(sizes)} bytes of "
+    return because(f"a ticket allows {size}early data", facts=(TLS_TICKET,))
 
 
 def _not_resumed(measured: Measured) -> Because:

@@ -1,0 +1,106 @@
+"""HTTP/3 over a path of 40 ms: each round trip of the handshake is seen, named and counted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import environment
+from tests.e2e.trip import CHAT, Trip
+from tests.netns.path import ShimPath, require_netns
+from tests.peers.certs import Certificates
+from tests.peers.process import START_S, running
+
+pytestmark = [pytest.mark.netns, pytest.mark.slow]
+RTT_MS = 40.0
+PORT = 8443
+
+
+@pytest.fixture(autouse=True)
+def _namespaces() -> None:
+    require_netns()
+
+
+@contextmanager
+def served(certs: Certificates, directory: Path, *options: str, **shim: Any) -> Iterator[ShimPath]:
+    """The reference server at the far end of the path."""
+    with ShimPath(delay_ms=RTT_MS / 2, **shim) as path:
+        command = [sys.executable, "-m", "reference_server", "--host", path.server.address]
+        command += ["--port", str(PORT), "--base-ms", "5", "--itl-ms", "5"]
+        command += ["--cert", str(certs.good.chain), "--key", str(certs.good.key), *options]
+        with running(path.server.command(*command), log=directory / "server.log"):
+            wait_until_accepting(path)
+            yield path
+
+
+def wait_until_accepting(path: ShimPath) -> None:
+    """It listens to UDP once it accepts over TCP."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        with path.client.entered(), contextlib.suppress(OSError):
+            socket.create_connection((path.server.address, PORT), timeout=2).close()
+            return
+        time.sleep(0.05)
+    pytest.fail("the server does not accept")
+
+
+def traced(path: ShimPath, certs: Certificates, *options: str, code: int = 0) -> Trip:
+    """One prompt from the client's end."""
+    url = f"https://localhost:{PORT}{CHAT}"
+    command = [sys.executable, "-m", "promptpath", "trace", url, "--json", "--http", "3"]
+    command += ["--resolve", f"localhost:{PORT}:{path.server.address}", "--proxy", "none"]
+    command += ["--cacert", str(certs.ca), "--model", "promptpath-paced", "--max-tokens", "4"]
+    done = subprocess.run(
+        path.client.command(*command, *options),
+        capture_output=True,
+        timeout=90,
+        env=environment(),
+    )
+    assert done.returncode == code, done.stderr.decode()
+    (run,) = json.loads(done.stdout)["runs"]
+    return Trip(run["trace"], run["report"])
+
+
+@pytest.mark.parametrize(
+    ("options", "round_trips"),
+    [((), 1), (("--quic-retry",), 2), (("--quic-fault", "version-negotiation"), 2)],
+)
+def test_round_trips_of_the_handshake(
+    options: tuple[str, ...], round_trips: int, certs: Certificates, tmp_path: Path
+) -> None:
+    with served(certs, tmp_path, *options) as path:
+        found = traced(path, certs)
+    assert found.fact("quic.handshake")["round_trips"] == round_trips
+    took = found.hop_ms("quic")
+    assert round_trips * RTT_MS <= took < (round_trips + 1) * RTT_MS
+    rtt = next(each for each in found.facts("quic.rtt") if each["conn"] == 1)
+    assert RTT_MS <= rtt["min_ns"] / 1e6 < RTT_MS + 10
+
+
+def test_early_data_saves_the_round_trip(certs: Certificates, tmp_path: Path) -> None:
+    with served(certs, tmp_path) as path:
+        found = traced(path, certs, "--early-data")
+    early = found.fact("quic.early_data")
+    assert early["accepted"] is True
+    # The head comes after one round trip, where the handshake alone takes one.
+    assert RTT_MS <= early["head_ns"] / 1e6 < 2 * RTT_MS
+    assert early["saved_ns"] / 1e6 >= RTT_MS - 1
+
+
+def test_loss_is_counted_and_the_answer_whole(certs: Certificates, tmp_path: Path) -> None:
+    with served(certs, tmp_path, loss=0.05, seed=7) as path:
+        found = traced(path, certs, "--max-tokens", "200", "--timeout", "60s")
+    assert len(found.texts) == 200
+    packets = next(each for each in found.facts("quic.packets") if each["conn"] == 1)
+    lost = [m for m in found.marks("quic-packet") if m["detail"]["what"] == "lost"]
+    assert len([m for m in lost if m["conn"] == 1]) == packets["lost"]
