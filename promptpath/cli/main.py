@@ -111,6 +111,12 @@ _command(
     "promptpath.cli.calibrate:run",
     help="Find the box in the path that holds streams back.",
 )
+_command(
+    "quic",
+    o.QuicOptions,
+    "promptpath.cli.quic:run",
+    help="Shake hands over QUIC, and say what it took.",
+)
 _command("rule", o.RuleOptions, "promptpath.cli.rule:run", help="Say what a finding's code means.")
 _command(
     "tokens",

@@ -21,6 +21,7 @@ COMMANDS: dict[str, type[Any]] = {
     "doctor": o.DoctorOptions,
     "idle": o.IdleOptions,
     "calibrate": o.CalibrateOptions,
+    "quic": o.QuicOptions,
 }
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from promptpath.analysis.rules import RULES
 from promptpath.analysis.rules.base import Rule
-from promptpath.model import enums, names
+from promptpath.model import enums, names, quic_report
 from promptpath.model.codec import json_schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +51,7 @@ def generated() -> dict[Path, str]:
     pages = {FINDINGS / f"{rule.code}.md": finding_page(rule) for rule in RULES}
     pages[FINDINGS / "README.md"] = findings_index()
     pages[REFERENCE / "report.schema.json"] = json.dumps(json_schema(), indent=1) + "\n"
+    pages[REFERENCE / "quic.schema.json"] = json.dumps(quic_report.json_schema(), indent=1) + "\n"
     pages[REFERENCE / "trace.md"] = trace_page()
     return pages
 
