@@ -16,6 +16,7 @@ ALL = (
     "scheduler",
     "gateway",
     "h3",
+    "quic",
     "engine",
 )
 

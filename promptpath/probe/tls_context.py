@@ -120,6 +120,11 @@ def _dispatch(
         conn.on_message(direction == "write", int(content_type), bytes(data))
 
 
+def check_authorities(ca_file: str) -> None:
+    """Raises UsageError for a --cacert that is no use."""
+    _load_authorities(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ca_file)
+
+
 def _load_authorities(context: ssl.SSLContext, ca_file: str) -> None:
     try:
         context.load_verify_locations(cafile=ca_file)
