@@ -18,6 +18,7 @@ from typer._click import exceptions as click  # typer 0.28 carries its own click
 from promptpath import __version__
 from promptpath.cli import options as o
 from promptpath.cli.check_options import CheckOptions
+from promptpath.cli.matrix_options import MatrixOptions
 from promptpath.cli.streams import discard_stdout, open_standard_streams, say
 from promptpath.errors import ExitCode, PromptpathError, UsageError
 
@@ -116,6 +117,12 @@ _command(
     o.QuicOptions,
     "promptpath.cli.quic:run",
     help="Shake hands over QUIC, and say what it took.",
+)
+_command(
+    "matrix",
+    MatrixOptions,
+    "promptpath.cli.matrix:run",
+    help="Compare paths: HTTP versions, families, proxies, warm and cold.",
 )
 _command("rule", o.RuleOptions, "promptpath.cli.rule:run", help="Say what a finding's code means.")
 _command(

@@ -31,7 +31,7 @@ class DialOptions:
     """How to reach the far side: common to all commands that dial."""
 
     http: Annotated[
-        str, Option("--http", metavar="auto|1.1|2|3", help="HTTP version; auto asks by ALPN.")
+        str, Option("--http", metavar="auto|1.1|2|3|race", help="HTTP version; auto asks by ALPN.")
     ] = "auto"
     ipv4: Annotated[bool, Option("--ipv4", "-4", help="Dial IPv4 addresses only.")] = False
     ipv6: Annotated[bool, Option("--ipv6", "-6", help="Dial IPv6 addresses only.")] = False

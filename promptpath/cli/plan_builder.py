@@ -99,9 +99,9 @@ def _dial_plan(options: TraceOptions, target: Target, environ: Mapping[str, str]
     """The plan without its request."""
     proxy, bypassed = choose_proxy(options.proxy, target, environ)
     http = _http(options.http)
-    if http is HttpChoice.H3:
+    if http in (HttpChoice.H3, HttpChoice.RACE):
         _check_quic(target, proxy)
-    elif options.early_data:
+    if options.early_data and http is not HttpChoice.H3:
         raise UsageError(
             "early data is tried over QUIC only",
             expected="--http 3",
@@ -142,7 +142,7 @@ def _http(text: str) -> HttpChoice:
     try:
         choice = HttpChoice(text.removesuffix(".0"))
     except ValueError as error:
-        raise UsageError(f"unknown --http {text!r}", expected="auto, 1.1, 2 or 3") from error
+        raise UsageError(f"unknown --http {text!r}", expected="auto, 1.1, 2, 3 or race") from error
     return choice
 
 
@@ -152,14 +152,14 @@ def _check_quic(target: Target, proxy: ProxyPlan | None) -> None:
         raise UsageError(
             "HTTP/3 needs an https URL",
             expected="https://",
-            where="--http 3",
+            where="--http",
             hint="QUIC has no clear text (RFC 9001); use --http 1.1 or 2 for http://",
         )
     if proxy is not None:
         raise UsageError(
             f"HTTP/3 cannot go through the {proxy.kind.value} proxy {proxy.host}:{proxy.port}",
             expected="a direct path over UDP",
-            where="--http 3",
+            where="--http",
             hint="use --proxy none for a direct try, or --http auto through the proxy",
         )
 

@@ -110,6 +110,9 @@ QUIC_EARLY_DATA: Final = "quic.early_data"
 "status": int | null, "head_ns": int | null, "saved_ns": int | null}: what --early-data found on a
 second connection: first datagram to response head, and how long before the end of the handshake the
 request left."""
+QUIC_RACE: Final = "quic.race"
+"""{"winner": quic | tcp, "why": str | null (why QUIC did not stand within its head start),
+"cost_ns": int | null (what waiting for it cost)}: --http race."""
 QUIC_UDP: Final = "quic.udp"
 """{"address", "port", "answered": bool | null, "what": answered | silence | icmp | failed,
 "rtt_ns": int | null, "version": str | null}: whether a QUIC Initial gets through, tried after an

@@ -21,6 +21,8 @@ class HttpChoice(StrEnum):
     H1 = "1.1"
     H2 = "2"
     H3 = "3"
+    RACE = "race"
+    """QUIC first, TCP beside it 250 ms later: the first to stand carries the prompt."""
 
 
 class Family(StrEnum):

@@ -28,6 +28,7 @@ ALPN_OFFERS: dict[HttpChoice, tuple[str, ...]] = {
     HttpChoice.AUTO: ("h2", "http/1.1"),
     HttpChoice.H1: ("http/1.1",),
     HttpChoice.H2: ("h2",),
+    HttpChoice.RACE: ("h2", "http/1.1"),
 }
 """What is offered in the ClientHello (RFC 7301), by --http."""
 
@@ -57,11 +58,12 @@ def prepare(plan: Plan) -> None:
     if plan.resolver is not None:
         import promptpath.probe.dns  # noqa: F401
     proxy = plan.proxy
-    if plan.http is HttpChoice.H3:
+    if plan.http in (HttpChoice.H3, HttpChoice.RACE):
         # aioquic takes 0.1 s to load: only for who asks for it.
         from promptpath.probe.quic_dial import prepare as prepare_quic
 
         prepare_quic(plan)
+    if plan.http is HttpChoice.H3:
         return
     if plan.target.scheme == "https" or (proxy is not None and proxy.kind is ProxyKind.HTTPS):
         files = (plan.ca_file, plan.insecure, plan.keylog_file)
@@ -83,7 +85,7 @@ def ready_for(plan: Plan) -> Ready | None:
     """Where no ALPN decides what is spoken, a connection with the plan's request written: before
     t0, for it takes h11 0.12 ms (measured), which would stand between the connection and the
     request. Over QUIC the ClientHello is made then. None under TLS."""
-    if plan.http is HttpChoice.H3:
+    if plan.http in (HttpChoice.H3, HttpChoice.RACE):
         from promptpath.probe.quic_dial import ready_connection
 
         return Ready(ready_connection(plan), b"")
@@ -114,7 +116,16 @@ async def open_connection(
     good for one connection. Raises MeasureError naming the stage."""
     if plan.http is HttpChoice.H3:
         return await _open_quic(recorder, plan, deadline_ns, ready)
+    if plan.http is HttpChoice.RACE:
+        return await _race(recorder, plan, deadline_ns, ready)
     link = await _open_transport(recorder, plan, deadline_ns)
+    return await _over(recorder, plan, link, deadline_ns, ready)
+
+
+async def _over(
+    recorder: Recorder, plan: Plan, link: Link, deadline_ns: Ns, ready: Ready | None
+) -> Connection:
+    """TLS, where the URL wants it, and HTTP over a transport that stands."""
     top: Link = link
     try:
         tls = await _open_tls(recorder, plan, link, deadline_ns)
@@ -134,6 +145,19 @@ async def open_connection(
         absolute_form=_absolute_form(plan),
         queued=ready.queued,
     )
+
+
+async def _race(recorder: Recorder, plan: Plan, deadline_ns: Ns, ready: Ready | None) -> Connection:
+    from promptpath.probe.race import race
+    from promptpath.wire.h3 import H3Connection
+
+    async def over_tcp(addresses: tuple[str, ...]) -> Connection:
+        link = await _dial(recorder, plan, addresses, deadline_ns)
+        return await _over(recorder, plan, link, deadline_ns, None)
+
+    addresses = await resolve(recorder, plan, plan.target.host, plan.target.port)
+    first = ready.http if ready is not None and isinstance(ready.http, H3Connection) else None
+    return await race(recorder, plan, addresses, over_tcp, deadline_ns=deadline_ns, ready=first)
 
 
 async def _open_quic(
@@ -167,13 +191,7 @@ async def _open_transport(recorder: Recorder, plan: Plan, deadline_ns: Ns) -> Li
         recorder.observed(PROXY_BYPASSED, {"why": plan.proxy_bypassed})
     if proxy is None:
         addresses = await resolve(recorder, plan, target.host, target.port)
-        return await dial(
-            recorder,
-            [(address, target.port) for address in addresses],
-            deadline_ns=deadline_ns,
-            source=plan.source_address,
-            interface=plan.interface,
-        )
+        return await _dial(recorder, plan, addresses, deadline_ns)
     link = await dial_proxy(recorder, plan, proxy, deadline_ns)
     if _absolute_form(plan):
         record_proxy(recorder, proxy, "absolute-form", None, None)
@@ -183,6 +201,18 @@ async def _open_transport(recorder: Recorder, plan: Plan, deadline_ns: Ns) -> Li
     except BaseException:
         link.abort()
         raise
+
+
+async def _dial(
+    recorder: Recorder, plan: Plan, addresses: tuple[str, ...], deadline_ns: Ns
+) -> Link:
+    return await dial(
+        recorder,
+        [(address, plan.target.port) for address in addresses],
+        deadline_ns=deadline_ns,
+        source=plan.source_address,
+        interface=plan.interface,
+    )
 
 
 async def _open_tls(

@@ -105,7 +105,7 @@ async def dial_quic(
     if not order:
         raise quic_failure.no_address()
     first = ready or H3Connection(options.settings)
-    name = SPAN_QUIC_SECOND if options.aside else SPAN_HANDSHAKE
+    name = SPAN_HANDSHAKE if parent is None else SPAN_QUIC_SECOND
     with recorder.span(Stage.QUIC, name, parent=parent) as span:
         race = _Race(recorder, plan, options, span, deadline_ns)
         link = await race.run(order, first)

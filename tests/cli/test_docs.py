@@ -10,6 +10,7 @@ import pytest
 from promptpath.cli import options as o
 from promptpath.cli.check_options import CheckOptions
 from promptpath.cli.check_targets import targets_of
+from promptpath.cli.matrix_options import MatrixOptions
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS: dict[str, type[Any]] = {
@@ -22,6 +23,7 @@ COMMANDS: dict[str, type[Any]] = {
     "idle": o.IdleOptions,
     "calibrate": o.CalibrateOptions,
     "quic": o.QuicOptions,
+    "matrix": MatrixOptions,
 }
 
 

@@ -14,7 +14,7 @@ import trustme
 
 from tests.cli.running import promptpath
 from tests.e2e.reference import Server, reference_server
-from tests.e2e.trip import CHAT, MESSAGES, TOKENS, Trip, ask, check_answer, trip, trips
+from tests.e2e.trip import ANSWER, CHAT, MESSAGES, TOKENS, Trip, ask, check_answer, trip, trips
 from tests.e2e.trip import prompt as arguments
 from tests.peers.caddy import caddy
 from tests.peers.certs import Certificates, Leaf
@@ -254,6 +254,34 @@ def test_h3_on_offer_is_tried_after_the_stream(secure: Server, trust: tuple[str,
     found = ask(secure.url + CHAT, *trust)
     assert found.fact("http.version") == "2"
     assert found.fact("quic.udp")["what"] == "answered" and "PP230" not in found.codes
+
+
+def test_quic_wins_the_race_where_udp_gets_through(secure: Server, trust: tuple[str, str]) -> None:
+    found = ask(secure.url + CHAT, *trust, "--http", "race")
+    check_answer(found, *H3_HOPS)
+    assert found.fact("quic.race") == {"winner": "quic", "why": None, "cost_ns": None}
+    assert found.fact("http.version") == "3" and "PP235" not in found.codes
+
+
+def test_tcp_wins_the_race_at_once_where_udp_is_rejected(
+    certs: Certificates, tmp_path: Path
+) -> None:
+    found = fault(tmp_path, certs, "--no-http3", more=("--http", "race"))
+    assert found.stages == ["dns", "quic", "tcp", "tls", "request", *ANSWER]
+    raced = found.fact("quic.race")
+    assert raced["winner"] == "tcp" and "rejected" in raced["why"] and "PP235" in found.codes
+    assert found.fact("http.version") == "2"
+
+
+def test_silence_costs_the_head_start(certs: Certificates, tmp_path: Path) -> None:
+    with reference_server(tmp_path, "--no-http3", tls=certs.good) as server:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as deaf:
+            deaf.bind(("127.0.0.1", server.port))
+            found = ask(server.url + CHAT, "--cacert", str(certs.ca), "--http", "race")
+    assert found.stages == ["dns", "quic", "tcp", "tls", "request", *ANSWER]
+    assert found.fact("quic.race")["winner"] == "tcp"
+    assert found.fact("quic.race")["cost_ns"] >= 250_000_000
+    assert found.hop_ms("quic") >= 249
 
 
 def test_the_key_log_opens_the_capture(

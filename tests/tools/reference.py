@@ -52,6 +52,7 @@ def generated() -> dict[Path, str]:
     pages[FINDINGS / "README.md"] = findings_index()
     pages[REFERENCE / "report.schema.json"] = json.dumps(json_schema(), indent=1) + "\n"
     pages[REFERENCE / "quic.schema.json"] = json.dumps(quic_report.json_schema(), indent=1) + "\n"
+    pages[REFERENCE / "matrix.schema.json"] = json.dumps(matrix.json_schema(), indent=1) + "\n"
     pages[REFERENCE / "trace.md"] = trace_page()
     return pages
 

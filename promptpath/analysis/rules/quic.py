@@ -15,6 +15,7 @@ from promptpath.model.names import (
     QUIC_HANDSHAKE,
     QUIC_PACKETS,
     QUIC_PARAMETERS,
+    QUIC_RACE,
     QUIC_UDP,
 )
 from promptpath.model.units import NS_PER_MS, format_duration
@@ -161,6 +162,16 @@ def _udp_blocked(measured: Measured) -> Because:
     how = "nothing answered" if what == "silence" else "ICMP rejected it"
     port = whole(record.get("port"))
     return because(f"h3 is on offer at UDP port {port}, and {how}", facts=(QUIC_UDP,))
+
+
+def _lost_race(measured: Measured) -> Because:
+    record = measured.facts.record(QUIC_RACE)
+    cost = whole(record.get("cost_ns"))
+    if cost is None:
+        return NO
+    ended = "TCP won" if record.get("winner") == "tcp" else "QUIC won all the same"
+    said = f"waiting for QUIC cost {format_duration(cost)} before TCP was tried; {ended}"
+    return because(f"{said} ({text(record.get('why')) or 'no reason'})", facts=(QUIC_RACE,))
 
 
 def _early_taken(measured: Measured) -> Because:
@@ -352,5 +363,17 @@ RULES: tuple[Rule, ...] = (
         advice="See the reason; --http auto tells whether TCP works.",
         is_not="Not a certificate: those are PP3xx.",
         condition=_handshake_failed,
+    ),
+    Rule(
+        code="PP235",
+        title="QUIC did not stand within its head start",
+        severity=Severity.WARNING,
+        asks="What does it cost to try HTTP/3 first here?",
+        decided="--http race: no handshake completed 250 ms after QUIC started (the Connection"
+        " Attempt Delay of RFC 8305), or QUIC failed before; TCP was started then.",
+        advice="Let UDP through, or stop advertising h3 on this network: every new connection of a"
+        " client that tries QUIC first pays this.",
+        is_not="Not a slow server, unless the quic hop of --http 3 is as long.",
+        condition=_lost_race,
     ),
 )

@@ -14,6 +14,7 @@ from promptpath.model.names import (
     QUIC_HANDSHAKE,
     QUIC_PACKETS,
     QUIC_PARAMETERS,
+    QUIC_RACE,
     QUIC_UDP,
 )
 from tests.analysis.build import TraceBuilder, healthy
@@ -88,6 +89,12 @@ CASES = [
         having(QUIC_UDP, port=443, what="silence"),
         having(QUIC_UDP, port=443, what="answered"),
         says="443",
+    ),
+    Case(
+        "PP235",
+        having(QUIC_RACE, winner="tcp", why="silence", cost_ns=250_000_000),
+        having(QUIC_RACE, winner="quic", why=None, cost_ns=None),
+        says="cost 250 ms",
     ),
     Case("PP231", early(), early(status=425), says="42"),
     Case("PP232", early(status=425), early(), says="425"),
