@@ -206,7 +206,7 @@ def test_wrong_values_name_their_option() -> None:
     assert "--connect-timeout" in refused(connect_timeout="soon")
     assert "--budget-ttft" in refused(budget_ttft="0")
     assert "not a size" in refused(max_bytes="much")
-    assert "auto, 1.1, 2 or 3" in refused(http="4")
+    assert "auto, 1.1, 2, 3 or race" in refused(http="4")
     assert "exclude one another" in refused(ipv4=True, ipv6=True)
     assert "other address family" in refused("https://[::1]/", ipv4=True, model=None)
     assert "other address family" in refused("https://192.0.2.1/", ipv6=True, model=None)

@@ -30,6 +30,14 @@ def test_hypercorn_over_tls(
     assert {"queue", "prefill", "decode"} <= found.inside
 
 
+def test_hypercorn_over_http3(tmp_path: Path, certs: Certificates, trust: tuple[str, str]) -> None:
+    with hypercorn(tmp_path, tls=certs.good) as url:
+        found = ask(url + CHAT, *trust, "--http", "3")
+    check_answer(found, "dns", "quic", "request")
+    assert found.fact("quic.handshake")["round_trips"] == 1
+    assert found.fact("tls.resumed")["accepted"] is False
+
+
 @pytest.mark.parametrize("tls", [True, False])
 def test_uvicorn(tls: bool, tmp_path: Path, certs: Certificates, trust: tuple[str, str]) -> None:
     with uvicorn(tmp_path, tls=certs.good if tls else None) as url:

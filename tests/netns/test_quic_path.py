@@ -20,6 +20,7 @@ from tests.e2e.trip import CHAT, Trip
 from tests.netns.path import ShimPath, require_netns
 from tests.peers.certs import Certificates
 from tests.peers.process import START_S, running
+from tests.peers.require import require
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 RTT_MS = 40.0
@@ -43,22 +44,24 @@ def served(certs: Certificates, directory: Path, *options: str, **shim: Any) -> 
             yield path
 
 
-def wait_until_accepting(path: ShimPath) -> None:
+def wait_until_accepting(path: ShimPath, port: int = PORT) -> None:
     """It listens to UDP once it accepts over TCP."""
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
         with path.client.entered(), contextlib.suppress(OSError):
-            socket.create_connection((path.server.address, PORT), timeout=2).close()
+            socket.create_connection((path.server.address, port), timeout=2).close()
             return
         time.sleep(0.05)
     pytest.fail("the server does not accept")
 
 
-def traced(path: ShimPath, certs: Certificates, *options: str, code: int = 0) -> Trip:
+def traced(
+    path: ShimPath, certs: Certificates, *options: str, code: int = 0, port: int = PORT
+) -> Trip:
     """One prompt from the client's end."""
-    url = f"https://localhost:{PORT}{CHAT}"
+    url = f"https://localhost:{port}{CHAT}"
     command = [sys.executable, "-m", "promptpath", "trace", url, "--json", "--http", "3"]
-    command += ["--resolve", f"localhost:{PORT}:{path.server.address}", "--proxy", "none"]
+    command += ["--resolve", f"localhost:{port}:{path.server.address}", "--proxy", "none"]
     command += ["--cacert", str(certs.ca), "--model", "promptpath-paced", "--max-tokens", "4"]
     done = subprocess.run(
         path.client.command(*command, *options),
@@ -104,3 +107,47 @@ def test_loss_is_counted_and_the_answer_whole(certs: Certificates, tmp_path: Pat
     packets = next(each for each in found.facts("quic.packets") if each["conn"] == 1)
     lost = [m for m in found.marks("quic-packet") if m["detail"]["what"] == "lost"]
     assert len([m for m in lost if m["conn"] == 1]) == packets["lost"]
+
+
+_CADDYFILE = """\
+{{
+    admin off
+    auto_https off
+}}
+https://localhost:{port} {{
+    bind {address}
+    tls {chain} {key}
+    reverse_proxy {upstream} {{
+        transport http {{
+            tls_insecure_skip_verify
+        }}
+    }}
+}}
+"""
+
+
+def test_one_round_trip_to_caddy(certs: Certificates, tmp_path: Path) -> None:
+    """A server of others, before ours, at the far end of the same path."""
+    program = require("caddy")
+    port = PORT + 1
+    with served(certs, tmp_path) as path:
+        config = tmp_path / "Caddyfile"
+        config.write_text(
+            _CADDYFILE.format(
+                port=port,
+                address=path.server.address,
+                chain=certs.good.chain,
+                key=certs.good.key,
+                upstream=f"https://{path.server.address}:{PORT}",
+            )
+        )
+        command = [program, "run", "--config", str(config), "--adapter", "caddyfile"]
+        home = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+        home["XDG_CONFIG_HOME"] = str(tmp_path)
+        command = path.server.command(*command)
+        with running(command, log=tmp_path / "caddy.log", environment=home):
+            wait_until_accepting(path, port)
+            found = traced(path, certs, port=port)
+    assert found.fact("quic.handshake")["round_trips"] == 1
+    assert RTT_MS <= found.hop_ms("quic") < 2 * RTT_MS
+    assert "caddy" in found.headers.get("via", "").lower() + found.headers["server"].lower()

@@ -16,12 +16,13 @@ APP = "reference_server.app:app"
 
 @contextlib.contextmanager
 def hypercorn(directory: Path, *, tls: Leaf | None = None, app: str = APP) -> Iterator[str]:
-    """hypercorn (HTTP/1.1, and HTTP/2 under TLS); gives its base URL."""
+    """hypercorn (HTTP/1.1, and HTTP/2 and HTTP/3 under TLS); gives its base URL."""
     port = free_port()
     command = [sys.executable, "-m", "hypercorn", "--bind", f"127.0.0.1:{port}"]
     command += ["--graceful-timeout", "0"]
     if tls is not None:
         command += ["--certfile", str(tls.chain), "--keyfile", str(tls.key)]
+        command += ["--quic-bind", f"127.0.0.1:{port}"]
     with running([*command, app], log=directory / "hypercorn.log", port=port):
         yield f"https://localhost:{port}" if tls else f"http://127.0.0.1:{port}"
 
