@@ -11,7 +11,7 @@ from promptpath.analysis.rank_test import holm, rank_sum_p, shift, smallest_p
 from promptpath.analysis.stats import DIGITS, median
 from promptpath.analysis.summary import metrics_of
 from promptpath.model.document import Run
-from promptpath.model.enums import EndState, Severity, Stage
+from promptpath.model.enums import EndState, Outcome, Severity, Stage
 from promptpath.model.matrix import Comparison, Difference, MatrixCell, MatrixRun
 from promptpath.model.names import FAILURE
 from promptpath.model.report import Report
@@ -112,14 +112,20 @@ def _reason(run: Run) -> str | None:
     errors = [f for f in run.report.findings if f.severity is Severity.ERROR]
     if errors:
         return f"{errors[0].code} {errors[0].title}"
-    if run.report.end_state in (EndState.NO_RESPONSE, EndState.STOPPED):
+    if run.report.end_state in (EndState.NO_RESPONSE, EndState.STOPPED_BY_US):
         return "no whole response"
     return None
 
 
 def _until_ms(run: Run) -> float | None:
-    ends = [span.end_ns for span in run.trace.spans if span.end_ns is not None]
-    return round(max(ends) / NS_PER_MS, DIGITS) if ends else None
+    """Until the stage that failed gave up; a response that is an error took as long as it took."""
+    stage = Facts(run.trace).record(FAILURE).get("stage")
+    ends = [
+        span.end_ns
+        for span in run.trace.spans
+        if span.end_ns is not None and span.stage == stage and span.outcome is not Outcome.OK
+    ]
+    return round(max(ends) / NS_PER_MS, DIGITS) if ends else run.report.latency.e2e_ms
 
 
 def _metrics(report: Report) -> dict[str, float]:

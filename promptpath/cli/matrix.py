@@ -97,15 +97,15 @@ def _prepared(options: MatrixOptions, cell: Cell) -> Prepared:
         raise UsageError(
             error.what,
             expected=error.expected,
-            where=f"the cell {cell.name}",
-            hint="name the levels that this target can have: --vary FACTOR=A,B",
+            where=f"the cell {cell.name}" + (f" ({error.where})" if error.where else ""),
+            hint=error.hint or "name the levels that this target can have: --vary FACTOR=A,B",
         ) from error
 
 
 def order_of(count: int, repeat: int, seed: int) -> Iterator[tuple[int, list[int]]]:
     """Each round with the order of its cells. Shuffled: what drifts or repeats on the path meets
     every cell alike."""
-    source = random.Random(seed)  # noqa: S311 - an order, no secret
+    source = random.Random(seed)
     for round_ in range(repeat):
         order = list(range(count))
         source.shuffle(order)
@@ -140,7 +140,7 @@ def _measure_one(one: _Measuring, end: _End, round_: int, position: int) -> bool
         result = replace(result, outcome="failed", reason=why, metrics={}, errors={})
     one.runs.append(result)
     one.codes.append(last.report.exit_code)
-    return last.trace.fact(HTTP_STATUS) == RATE_LIMITED
+    return bool(last.trace.fact(HTTP_STATUS) == RATE_LIMITED)
 
 
 def _report(

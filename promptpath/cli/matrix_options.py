@@ -14,8 +14,7 @@ from promptpath.errors import UsageError
 from promptpath.model.redact import printable, redact_url
 
 MOST_CELLS = 64
-"""A round of more would not end within the ten minutes a path stays the same, at a usual 10 s a
-prompt."""
+"""A guard against a slip: each cell costs --repeat prompts, 448 in all for so many."""
 
 LEVELS: dict[str, tuple[str, ...]] = {
     "http": ("1.1", "2", "3"),
@@ -26,6 +25,13 @@ LEVELS: dict[str, tuple[str, ...]] = {
 }
 """The factors, each with the levels it has when none are named."""
 
+_CLOSED = {
+    "http": (*LEVELS["http"], "auto", "race"),
+    "family": LEVELS["family"],
+    "warm": LEVELS["warm"],
+}
+"""All levels of the factors that have no others."""
+
 _SHORT = {"http": "http ", "proxy": "proxy ", "family": "", "accept-encoding": "", "warm": ""}
 
 
@@ -33,7 +39,9 @@ _SHORT = {"http": "http ", "proxy": "proxy ", "family": "", "accept-encoding": "
 class MatrixOptions(ProcessOptions, DialOptions, PromptOptions):
     """`promptpath matrix URL`."""
 
-    url: Annotated[str, Argument(metavar="URL", help="What to measure.")] = field(repr=False)
+    url: Annotated[
+        Text, Argument(metavar="[URL]", help="What to measure; --curl brings its own.")
+    ] = field(default=None, repr=False)
     vary: Annotated[
         Texts,
         Option(
@@ -135,14 +143,10 @@ def _check(factor: str, levels: tuple[str, ...], found: Mapping[str, object]) ->
             expected=f"--vary {factor}=A,B",
             hint=f"for example --vary {factor}={','.join(LEVELS[factor])}",
         )
-    closed = factor in ("family", "warm", "http")
-    unknown = [level for level in levels if level not in (*LEVELS[factor], "auto")]
-    if closed and unknown:
-        raise UsageError(
-            f"unknown level {unknown[0]!r} of {factor}", expected=", ".join(LEVELS[factor])
-        )
-    if factor != "http" and "auto" in levels and closed:
-        raise UsageError(f"unknown level 'auto' of {factor}", expected=", ".join(LEVELS[factor]))
+    known = _CLOSED.get(factor)
+    unknown = [level for level in levels if known is not None and level not in known]
+    if known is not None and unknown:
+        raise UsageError(f"unknown level {unknown[0]!r} of {factor}", expected=", ".join(known))
 
 
 def _name(levels: Mapping[str, str]) -> str:

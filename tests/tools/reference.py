@@ -14,7 +14,7 @@ from pathlib import Path
 
 from promptpath.analysis.rules import RULES
 from promptpath.analysis.rules.base import Rule
-from promptpath.model import enums, names, quic_report
+from promptpath.model import enums, matrix, names, quic_report
 from promptpath.model.codec import json_schema
 
 ROOT = Path(__file__).resolve().parents[2]
