@@ -8,8 +8,8 @@ first event: a server that lets 128 streams run makes the 129th wait for the fir
 `own` is our listener and `hypercorn` is hypercorn with the same application (benchmarks.h3_app),
 in alternating runs. There all streams tick together, so that five events share a datagram.
 `calibrate` is the reference server as it is, with its calibration stream: a plan of 2 KiB a stream
-at the start, which spreads the streams, so that nearly each event is a datagram and a turn of the
-loop of its own. Its CPU is stated and not judged: the bar of 150 us is missed there.
+at the start, which spreads the streams. Its timer then fires on whole milliseconds (finetimer), so
+that events share turns of the loop and datagrams.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def main() -> int:
             "longest start of a stream": (median([run.start_ms for run in mine]), "ms", 1000.0),
         }
         for what, (value, unit, limit) in values.items():
-            judged = name == "own" or (name == "calibrate" and unit == "ms")
+            judged = name != "hypercorn"
             bars.append(
                 Bar(name=f"{name}: {what}", value=value, unit=unit, limit=limit if judged else None)
             )

@@ -13,9 +13,10 @@ from collections.abc import Callable
 Now = Callable[[], int]
 """A clock: returns nanoseconds that never go backwards."""
 
-_FINE_NS = 2_000_000
-"""The end of a wait that is left to the fine timer: an asyncio timer is up to 1 ms late (epoll_wait
-counts in milliseconds), so it always ends before."""
+_FINE_NS = 1_000_000_000
+"""The end of a wait that is left to the fine timer, whole for the gaps of a stream: two waits an
+event would cost twice. A cancelled wait stays in that timer until its time, so no more than 1 s is
+asked of it; an asyncio timer is up to 1 ms late, so it always ends before."""
 
 
 def monotonic_ns() -> int:

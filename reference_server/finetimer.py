@@ -18,6 +18,12 @@ from itertools import count
 
 _ABSTIME = 1  # TFD_TIMER_ABSTIME, timerfd_create(2)
 _SECOND = 1_000_000_000
+CROWD = 64
+"""Waits at once from which on the timer fires on whole milliseconds only. Hundreds of streams wake
+us thousands of times a second otherwise, each for one event and one datagram of its own (measured:
+164 us of processor an event at 200 HTTP/3 streams of 20 events/s). An event goes up to 1 ms later
+then, and its stamp says so, for it is taken when it goes."""
+GRID_NS = 1_000_000
 
 
 class FineTimer:
@@ -38,8 +44,14 @@ class FineTimer:
         future: asyncio.Future[None] = loop.create_future()
         heapq.heappush(self._waiting, (at_ns, next(self._numbers), future))
         if self._waiting[0][2] is future:
-            _arm(self._descriptor, at_ns)
+            self._arm_next()
         await future
+
+    def _arm_next(self) -> None:
+        at_ns = self._waiting[0][0]
+        if len(self._waiting) > CROWD:
+            at_ns = -(-at_ns // GRID_NS) * GRID_NS
+        _arm(self._descriptor, at_ns)
 
     def _fired(self) -> None:
         try:
@@ -51,7 +63,7 @@ class FineTimer:
             if not future.done():
                 future.set_result(None)
         if self._waiting:
-            _arm(self._descriptor, self._waiting[0][0])
+            self._arm_next()
 
 
 _TIMERS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, FineTimer | None] = (

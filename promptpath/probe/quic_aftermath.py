@@ -194,7 +194,7 @@ async def probe_udp(recorder: Recorder, plan: Plan, connection: Connection) -> N
 
 
 def _offered_port(facts: dict[str, Json], connection: Connection) -> int | None:
-    """The port of this host that Alt-Svc names for h3 (RFC 7838), or the HTTPS record's own."""
+    """The port of this host that Alt-Svc names for h3 (RFC 7838)."""
     services = facts.get(HTTP_ALT_SVC)
     for service in services if isinstance(services, list) else ():
         if not isinstance(service, dict) or service.get("protocol") != "h3":

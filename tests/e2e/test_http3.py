@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,10 @@ from typing import Any
 
 import pytest
 import trustme
+from aioquic.buffer import Buffer
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.packet import pull_quic_header
 
 from tests.cli.running import promptpath
 from tests.e2e.reference import Server, reference_server
@@ -97,6 +102,8 @@ def test_what_lengthens_a_handshake_is_named(
     check_answer(found, *H3_HOPS)
     assert code in found.codes
     assert found.fact("quic.handshake")["round_trips"] == round_trips
+    version = "v2" if "version-negotiation" in option else "v1"
+    assert found.fact("quic.handshake")["version"] == version
     assert step in steps(found)[1:]
 
 
@@ -191,6 +198,63 @@ def test_a_port_without_udp_is_rejected(certs: Certificates, tmp_path: Path) -> 
     found = fault(tmp_path, certs, "--no-http3", code=3)
     assert found.fact("failure")["code"] == "udp-rejected" and "PP226" in found.codes
     assert found.stages == ["dns", "quic"]
+
+
+def test_a_server_without_h3_is_named(certs: Certificates) -> None:
+    """It speaks QUIC, and knows another protocol only (RFC 7301, 3.2)."""
+    with quic_server(certs, alpn="doq") as port:
+        url = f"https://localhost:{port}{CHAT}"
+        found = ask(url, "--cacert", str(certs.ca), "--http", "3", "-4", code=3)
+    assert found.fact("failure")["code"] == "alpn-mismatch" and "PP233" in found.codes
+
+
+def test_a_server_that_stops_within_the_handshake(certs: Certificates) -> None:
+    """Its first datagram comes, and nothing after it: a path that loses large packets does that."""
+    with quic_server(certs, alpn="h3", answers=1) as port:
+        url = f"https://localhost:{port}{CHAT}"
+        options = ("--cacert", str(certs.ca), "--http", "3", "-4", "--connect-timeout", "1s")
+        found = ask(url, *options, code=3)
+    assert found.fact("failure")["code"] == "connect-timeout"
+    assert "initial-received" in steps(found) and "completed" not in steps(found)
+
+
+@contextmanager
+def quic_server(certs: Certificates, *, alpn: str, answers: int | None = None) -> Iterator[int]:
+    """aioquic as it is, with no HTTP above it; after `answers` datagrams it says no more."""
+    configuration = QuicConfiguration(is_client=False, alpn_protocols=[alpn])
+    # A chain that needs more than one datagram.
+    configuration.load_cert_chain(str(certs.chained.chain), str(certs.chained.key))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+
+        def serve() -> None:
+            quic: QuicConnection | None = None
+            left = answers
+            while True:
+                data, peer = sock.recvfrom(65_535)
+                if data == b"stop":
+                    return
+                if quic is None:
+                    header = pull_quic_header(Buffer(data=data), host_cid_length=8)
+                    original = header.destination_cid
+                    quic = QuicConnection(
+                        configuration=configuration, original_destination_connection_id=original
+                    )
+                quic.receive_datagram(data, peer, time.monotonic())
+                for out, _ in quic.datagrams_to_send(time.monotonic()):
+                    if left is None or left > 0:
+                        sock.sendto(out, peer)
+                    left = None if left is None else left - 1
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield port
+        finally:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
+                last.sendto(b"stop", ("127.0.0.1", port))
+            thread.join()
 
 
 @contextmanager
