@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import trustme
-from aioquic.buffer import Buffer
+from aioquic._buffer import Buffer
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.packet import pull_quic_header
