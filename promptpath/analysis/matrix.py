@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from promptpath.analysis.facts import Facts
+from promptpath.analysis.milestones import error_of, find_instants
 from promptpath.analysis.rank_test import holm, rank_sum_p, shift, smallest_p
-from promptpath.analysis.stats import DIGITS, median
+from promptpath.analysis.scan import scan_events
+from promptpath.analysis.stats import DIGITS, error_ms, median
 from promptpath.analysis.summary import metrics_of
 from promptpath.model.document import Run
 from promptpath.model.enums import EndState, Outcome, Severity, Stage
 from promptpath.model.matrix import Comparison, Difference, MatrixCell, MatrixRun
 from promptpath.model.names import FAILURE
 from promptpath.model.report import Report
+from promptpath.model.stamp import Stamp
 from promptpath.model.units import NS_PER_MS
 
 ALPHA = 0.05
@@ -46,7 +49,7 @@ def run_of(run: Run, *, round_: int, position: int) -> MatrixRun:
         reason=reason,
         until_ms=_until_ms(run) if reason else None,
         metrics=metrics,
-        errors={name: _error_ms(name, run.report) for name in metrics},
+        errors=_errors(run, metrics),
     )
 
 
@@ -136,16 +139,29 @@ def _metrics(report: Report) -> dict[str, float]:
     return {name: known[name] for name in METRICS if name in known}
 
 
-def _error_ms(metric: str, report: Report) -> float:
-    """How far the metric may be off. A connection's is that of its hops; of any other interval both
-    ends may be off by what 99 of 100 stamps are not off by; without stamps, all hops' together."""
-    stages = [hop for hop in report.hops if hop.within is None]
+def _errors(run: Run, metrics: Iterable[str]) -> dict[str, float]:
+    """How far each metric may be off: a connection by what its hops may be, an instant since the
+    start by its own stamp; a mean over tokens by its ends, shared among them; a p99 by both ends,
+    each what 99 of 100 stamps are not off by."""
+    report = run.report
+    instants = find_instants(run.trace, scan_events(run.trace))
+    dialled = [hop.error_ms for hop in report.hops if hop.within is None and hop.stage in _DIALLED]
+    first, last = _stamp_ms(instants.first_content), _stamp_ms(instants.last_token)
+    tokens = (report.cadence.output_tokens if report.cadence else None) or 2
     stamps = report.instrument.error_us
-    if metric == "connect_ms":
-        stages = [hop for hop in stages if hop.stage in _DIALLED]
-    elif stamps is not None:
-        return round(2 * stamps.p99 / 1000, DIGITS)
-    return round(sum(hop.error_ms for hop in stages), DIGITS)
+    known = {
+        "connect_ms": sum(dialled),
+        "headers_ms": _stamp_ms(instants.headers),
+        "ttft_ms": report.latency.ttft_error_ms or _stamp_ms(instants.first_visible),
+        "tpot_ms": (first + last) / max(tokens - 1, 1),
+        "itl_p99_ms": 2 * stamps.p99 / 1000 if stamps else first + last,
+        "e2e_ms": _stamp_ms(instants.eof or instants.end_marker or instants.last_token),
+    }
+    return {name: round(known[name], DIGITS) for name in metrics}
+
+
+def _stamp_ms(stamp: Stamp | None) -> float:
+    return 0.0 if stamp is None else error_ms(error_of(stamp))
 
 
 def _values(runs: Sequence[MatrixRun], metric: str) -> list[float]:

@@ -89,7 +89,7 @@ def _differences(cell: MatrixCell, report: MatrixReport) -> list[str]:
 def _difference(one: Comparison) -> str:
     shift = f"{one.shift_ms:+.2f} ms".rjust(14)
     return (
-        f"  {METRICS[one.metric]:9}{shift}  error {one.error_ms:.2f}  p {_p(one.p_holm)}"
+        f"  {METRICS[one.metric]:9}{shift}  error {one.error_ms:.3f}  p {_p(one.p_holm)}"
         f"  {_WORDS[one.difference]}"
     )
 
