@@ -62,7 +62,8 @@ class _End:
 def run(options: MatrixOptions) -> int:
     """Measure, show, write; returns the exit code."""
     for name in options.output or []:
-        suffix_of(name)
+        if suffix_of(name) not in (".json", ".md"):
+            raise UsageError(f"no format for {name!r}", expected="a file name in .json or .md")
     factors = factors_of(options)
     cells = [
         _Measuring(cell, _prepared(options, cell))

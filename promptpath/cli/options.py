@@ -215,7 +215,10 @@ class ResultOptions:
     output: Annotated[
         Texts,
         Option(
-            "--output", "-o", metavar="FILE", help="Also write FILE: .json or .md (repeatable)."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Also write FILE: .json, .md, .qlog, .sqlog (repeatable).",
         ),
     ] = None
     keep_content: Annotated[
@@ -258,7 +261,10 @@ class ExplainOptions(ProcessOptions):
     ] = None
     json: Annotated[bool, Option("--json", help="Print the JSON document.")] = False
     output: Annotated[
-        Texts, Option("--output", "-o", metavar="FILE", help="Also write FILE: .json or .md.")
+        Texts,
+        Option(
+            "--output", "-o", metavar="FILE", help="Also write FILE: .json, .md, .qlog, .sqlog."
+        ),
     ] = None
     no_color: Annotated[bool, Option("--no-color", help="Plain text.")] = False
 
@@ -278,7 +284,10 @@ class ActiveOptions(ProcessOptions, DialOptions):
     output: Annotated[
         Texts,
         Option(
-            "--output", "-o", metavar="FILE", help="Also write FILE: .json or .md (repeatable)."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Also write FILE: .json, .md, .qlog, .sqlog (repeatable).",
         ),
     ] = None
 

@@ -18,6 +18,8 @@ Exporter = Callable[["Document"], Iterator[bytes]]
 BY_SUFFIX: dict[str, str] = {
     ".json": "promptpath.export.jsonfile",
     ".md": "promptpath.export.markdown",
+    ".qlog": "promptpath.export.qlog",
+    ".sqlog": "promptpath.export.sqlog",
 }
 """Modules with a `write`; imported only to write, for a file's name is checked before t0."""
 
