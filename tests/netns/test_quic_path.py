@@ -63,7 +63,7 @@ def traced(
     command = [sys.executable, "-m", "promptpath", "trace", url, "--json", "--http", "3"]
     command += ["--resolve", f"localhost:{port}:{path.server.address}", "--proxy", "none"]
     command += ["--cacert", str(certs.ca), "--model", "promptpath-paced", "--max-tokens", "4"]
-    done = subprocess.run(
+    done = subprocess.run(  # a later --http wins
         path.client.command(*command, *options),
         capture_output=True,
         timeout=90,
@@ -126,28 +126,86 @@ https://localhost:{port} {{
 """
 
 
-def test_one_round_trip_to_caddy(certs: Certificates, tmp_path: Path) -> None:
-    """A server of others, before ours, at the far end of the same path."""
-    program = require("caddy")
-    port = PORT + 1
-    with served(certs, tmp_path) as path:
-        config = tmp_path / "Caddyfile"
-        config.write_text(
-            _CADDYFILE.format(
-                port=port,
-                address=path.server.address,
-                chain=certs.good.chain,
-                key=certs.good.key,
-                upstream=f"https://{path.server.address}:{PORT}",
-            )
+@contextmanager
+def caddy_there(certs: Certificates, directory: Path, path: ShimPath) -> Iterator[int]:
+    """Caddy before our server, at the far end of the same path; its port."""
+    program, port = require("caddy"), PORT + 1
+    config = directory / "Caddyfile"
+    config.write_text(
+        _CADDYFILE.format(
+            port=port,
+            address=path.server.address,
+            chain=certs.good.chain,
+            key=certs.good.key,
+            upstream=f"https://{path.server.address}:{PORT}",
         )
-        command = [program, "run", "--config", str(config), "--adapter", "caddyfile"]
-        home = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
-        home["XDG_CONFIG_HOME"] = str(tmp_path)
-        command = path.server.command(*command)
-        with running(command, log=tmp_path / "caddy.log", environment=home):
-            wait_until_accepting(path, port)
-            found = traced(path, certs, port=port)
+    )
+    command = [program, "run", "--config", str(config), "--adapter", "caddyfile"]
+    home = {"HOME": str(directory), "XDG_DATA_HOME": str(directory)}
+    home["XDG_CONFIG_HOME"] = str(directory)
+    log = directory / "caddy.log"
+    with running(path.server.command(*command), log=log, environment=home):
+        wait_until_accepting(path, port)
+        yield port
+
+
+def test_one_round_trip_to_caddy(certs: Certificates, tmp_path: Path) -> None:
+    with served(certs, tmp_path) as path, caddy_there(certs, tmp_path, path) as port:
+        found = traced(path, certs, port=port)
     assert found.fact("quic.handshake")["round_trips"] == 1
     assert RTT_MS <= found.hop_ms("quic") < 2 * RTT_MS
     assert "caddy" in found.headers.get("via", "").lower() + found.headers["server"].lower()
+
+
+def compared(path: ShimPath, certs: Certificates, port: int) -> dict[str, dict[str, Any]]:
+    """`matrix --vary http` from the client's end, by cell."""
+    url = f"https://localhost:{port}{CHAT}"
+    command = [sys.executable, "-m", "promptpath", "matrix", url, "--json", "--vary", "http"]
+    command += ["--resolve", f"localhost:{port}:{path.server.address}", "--proxy", "none"]
+    command += ["--cacert", str(certs.ca), "--model", "promptpath-paced", "--max-tokens", "4"]
+    done = subprocess.run(
+        path.client.command(*command, "--repeat", "4"),
+        capture_output=True,
+        timeout=120,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return {cell["name"]: cell for cell in json.loads(done.stdout)["cells"]}
+
+
+def check_round_trips(cells: dict[str, dict[str, Any]]) -> None:
+    """TCP and TLS take a round trip each, QUIC one for both."""
+    for name, round_trips in (("http 1.1", 2), ("http 2", 2), ("http 3", 1)):
+        cell = cells[name]
+        assert [run["outcome"] for run in cell["runs"]] == ["ok"] * 4
+        took = cell["medians"]["connect_ms"]
+        assert round_trips * RTT_MS <= took < (round_trips + 1) * RTT_MS, name
+
+
+def test_versions_side_by_side(certs: Certificates, tmp_path: Path) -> None:
+    with served(certs, tmp_path) as path:
+        check_round_trips(compared(path, certs, PORT))
+
+
+def test_versions_side_by_side_through_caddy(certs: Certificates, tmp_path: Path) -> None:
+    with served(certs, tmp_path) as path, caddy_there(certs, tmp_path, path) as port:
+        check_round_trips(compared(path, certs, port))
+
+
+def test_a_firewall_that_drops_udp_costs_the_race_its_head_start(
+    certs: Certificates, tmp_path: Path
+) -> None:
+    require("nft")
+    with served(certs, tmp_path) as path:
+        for line in (
+            "add table inet drop",
+            "add chain inet drop in { type filter hook input priority 0; }",
+            f"add rule inet drop in udp dport {PORT} drop",
+        ):
+            subprocess.run(path.server.command("nft", *line.split()), check=True)
+        raced = traced(path, certs, "--http", "race")
+        silent = traced(path, certs, "--connect-timeout", "1s", code=3)
+        offered = traced(path, certs, "--http", "auto")
+    assert raced.fact("quic.race")["winner"] == "tcp" and raced.hop_ms("quic") >= 249
+    assert silent.fact("failure")["code"] == "udp-silent"
+    assert offered.fact("quic.udp")["what"] == "silence" and "PP230" in offered.codes

@@ -13,12 +13,14 @@ import sys
 
 PACKAGES: dict[str, str] = {
     "apache2": "apache2",
+    "caddy": "caddy",
     "chromedriver": "chromium-driver",
     "chromium": "chromium",
     "curl": "curl",
     "haproxy": "haproxy",
     "ip": "iproute2",
     "lighttpd": "lighttpd",
+    "nft": "nftables",
     "nginx": "nginx",
     "openssl": "openssl",
     "redis-server": "redis-server",
@@ -30,7 +32,6 @@ PACKAGES: dict[str, str] = {
 }
 """Program -> Debian package."""
 LAB_PACKAGES: dict[str, str] = {
-    "caddy": "caddy",
     "traffic_server": "trafficserver",
 }
 """The same for programs that only `python -m benchmarks.proxies` drives: not installed for the
