@@ -198,9 +198,9 @@ def test_a_firewall_that_drops_udp_costs_the_race_its_head_start(
     require("nft")
     with served(certs, tmp_path) as path:
         for line in (
-            "add table inet drop",
-            "add chain inet drop in { type filter hook input priority 0; }",
-            f"add rule inet drop in udp dport {PORT} drop",
+            "add table inet walls",
+            "add chain inet walls in { type filter hook input priority 0; }",
+            f"add rule inet walls in udp dport {PORT} drop",
         ):
             subprocess.run(path.server.command("nft", *line.split()), check=True)
         raced = traced(path, certs, "--http", "race")
