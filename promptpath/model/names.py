@@ -102,6 +102,9 @@ QUIC_RTT: Final = "quic.rtt"
 delay inside; null without a sample."""
 QUIC_PACKETS: Final = "quic.packets"
 """{"conn", "sent", "received", "lost", "dropped", "duplicates"}: packets, not datagrams."""
+QUIC_ECN: Final = "quic.ecn"
+"""{"conn", "not_ect", "ect1", "ect0", "ce"}: datagrams received by ECN codepoint (RFC 3168, 5).
+We send not-ECT: aioquic does not validate ECN, so it may not use it (RFC 9000, 13.4.2)."""
 QUIC_CLOSE: Final = "quic.close"
 """{"conn", "by": peer | us | timer, "how": close | idle | stateless-reset | no-common-version |
 malformed | icmp, "code": int, "application": bool, "reason": str}."""
@@ -220,7 +223,8 @@ MARK_DNS_QUERY: Final = "query-sent"
 MARK_DNS_ANSWER: Final = "answer"
 MARK_QUIC: Final = "quic-step"
 """quic: a step of the handshake, {"step": initial-sent | retry | version-negotiation |
-initial-received | handshake-received | completed | confirmed}."""
+initial-received | handshake-received | completed | confirmed | path-challenge (the server
+validates our path anew, RFC 9000, 8.2: it saw our address or port change)}."""
 MARK_QUIC_PACKET: Final = "quic-packet"
 """quic: {"what": sent | received | lost | dropped, "type", "number": int | null, "size": int |
 null, "frames": [str], "why": str | null}; the first thousands of a connection, every lost one."""

@@ -14,6 +14,7 @@ from promptpath.model.names import (
     MARK_QUIC,
     MARK_QUIC_PACKET,
     QUIC_CLOSE,
+    QUIC_ECN,
     QUIC_PACKETS,
     QUIC_PARAMETERS,
     QUIC_RTT,
@@ -261,6 +262,10 @@ class QuicLink:
                 "duplicates": counts.duplicates,
             },
         )
+        not_ect, ect1, ect0, ce = self._udp.ecn
+        self._recorder.observed(
+            QUIC_ECN, {"conn": conn, "not_ect": not_ect, "ect1": ect1, "ect0": ect0, "ce": ce}
+        )
         for ticket in self.http.quic.tickets[:4]:
             self._recorder.reported(
                 TLS_TICKET,
@@ -312,6 +317,8 @@ class QuicLink:
         step = _STEPS.get((row.what, row.kind))
         if step is None and row.what == "received" and "handshake_done" in row.frames:
             step = "confirmed"
+        if step is None and row.what == "received" and "path_challenge" in row.frames:
+            step = "path-challenge"
         if step is None or (step in self.steps and step != "initial-sent"):
             return
         if step == "initial-sent":

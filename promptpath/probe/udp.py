@@ -7,6 +7,7 @@ Being connected, the socket takes datagrams from its peer alone and hears ICMP p
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 from dataclasses import replace
@@ -32,6 +33,11 @@ INBOX_BYTES = 4 * 1024 * 1024
 RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024
 """Asked of the kernel, which caps it at net.core.rmem_max."""
 
+_TRAFFIC_CLASS = (
+    (socket.IPPROTO_IP, getattr(socket, "IP_TOS", 1)),
+    (socket.IPPROTO_IPV6, getattr(socket, "IPV6_TCLASS", 67)),
+)
+
 
 class UdpLink:
     """Datagrams to and from one peer. Each is one item of `receive`; a `Closed` item tells of an
@@ -54,6 +60,8 @@ class UdpLink:
         self._inbox_bytes = 0
         self._reading = False
         self._arrived = Signal()
+        self.ecn = [0, 0, 0, 0]
+        """Datagrams received by ECN codepoint (RFC 3168, 5): not-ECT, ECT(1), ECT(0), CE."""
         self._progress = Signal()
         self._resume_reading()
 
@@ -74,6 +82,7 @@ class UdpLink:
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+            _ask_for_ecn(sock)
             bind(sock, source, interface)
             sock.connect(socket_address(*peer))
             return cls(sock, recorder, span)
@@ -184,6 +193,7 @@ class UdpLink:
         except OSError as error:
             self._hear(error)
             return True
+        self.ecn[_codepoint(ancillary)] += 1
         stamp = self._stamp(kernel_stamps.receive_stamp(ancillary) if self._stamped else None)
         self._recorder.log.add_arrival(
             Layer.DATAGRAM, stamp, span=self._span, offset=self._offset, size=size
@@ -228,3 +238,24 @@ def _shifted(stamp: Stamp, by_ns: Ns) -> Stamp:
     return replace(
         stamp, at_ns=stamp.at_ns + by_ns, lo_ns=stamp.lo_ns + by_ns, hi_ns=stamp.hi_ns + by_ns
     )
+
+
+def _ask_for_ecn(sock: socket.socket) -> None:
+    """Have the kernel hand over each datagram's traffic class, where it can."""
+    ipv6 = sock.family == socket.AF_INET6
+    level, option = (
+        (socket.IPPROTO_IPV6, getattr(socket, "IPV6_RECVTCLASS", None))
+        if ipv6
+        else (socket.IPPROTO_IP, getattr(socket, "IP_RECVTOS", None))
+    )
+    if option is not None:
+        with contextlib.suppress(OSError):
+            sock.setsockopt(level, option, 1)
+
+
+def _codepoint(ancillary: list[tuple[int, int, bytes]]) -> int:
+    """The ECN bits of a datagram's traffic class; 0 where the kernel does not say."""
+    for level, kind, data in ancillary:
+        if data and (level, kind) in _TRAFFIC_CLASS:
+            return data[0] & 3
+    return 0

@@ -55,6 +55,8 @@ def test_every_hop_is_there(secure: Server, trust: tuple[str, str]) -> None:
     assert {"queue", "prefill", "decode"} <= found.inside
     packets = next(each for each in found.facts("quic.packets") if each["conn"] == 1)
     assert packets["sent"] > 3 and packets["received"] > 3 and packets["lost"] == 0
+    ecn = next(each for each in found.facts("quic.ecn") if each["conn"] == 1)
+    assert ecn["not_ect"] > 3 and ecn["ce"] == 0
     rtt = next(each for each in found.facts("quic.rtt") if each["conn"] == 1)
     assert 0 < rtt["min_ns"] <= rtt["first_ns"]
 

@@ -159,3 +159,19 @@ def test_an_address_of_no_use_raises_and_leaves_no_socket() -> None:
             UdpLink.open(recorder, ("127.0.0.1", 53), source="192.0.2.1")
 
     run(scenario)
+
+
+def test_datagrams_are_counted_by_their_ecn_codepoint() -> None:
+    """RFC 3168, section 5: not-ECT 0, ECT(1) 1, ECT(0) 2, CE 3."""
+
+    async def scenario() -> None:
+        async with pair() as (link, peer, recorder):
+            for codepoint in (0, 2, 2, 3):
+                peer.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, codepoint)
+                peer.send(b"x")
+            seen = 0
+            while seen < 4:
+                seen += len(await receive(link, recorder))
+            assert link.ecn == [1, 0, 2, 1]
+
+    run(scenario)

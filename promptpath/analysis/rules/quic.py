@@ -10,11 +10,14 @@ from promptpath.analysis.view import Measured
 from promptpath.model.enums import Severity, Stage
 from promptpath.model.names import (
     HTTP_END,
+    MARK_QUIC,
     QUIC_CLOSE,
     QUIC_EARLY_DATA,
+    QUIC_ECN,
     QUIC_HANDSHAKE,
     QUIC_PACKETS,
     QUIC_PARAMETERS,
+    QUIC_PEER,
     QUIC_RACE,
     QUIC_UDP,
 )
@@ -162,6 +165,22 @@ def _udp_blocked(measured: Measured) -> Because:
     how = "nothing answered" if what == "silence" else "ICMP rejected it"
     port = whole(record.get("port"))
     return because(f"h3 is on offer at UDP port {port}, and {how}", facts=(QUIC_UDP,))
+
+
+def _congestion(measured: Measured) -> Because:
+    record = _own(measured, QUIC_ECN)
+    marked = whole(record.get("ce"))
+    if not marked:
+        return NO
+    said = f"{marked} datagrams came marked CE (congestion experienced)"
+    return because(said, facts=(QUIC_ECN,))
+
+
+def _rebound(measured: Measured) -> Because:
+    for mark in measured.trace.marks_of(MARK_QUIC):
+        if mark.detail.get("step") == "path-challenge" and mark.conn in (None, measured.conn):
+            return because("the server sent PATH_CHALLENGE", facts=(QUIC_PEER,))
+    return NO
 
 
 def _lost_race(measured: Measured) -> Because:
@@ -375,5 +394,27 @@ RULES: tuple[Rule, ...] = (
         " client that tries QUIC first pays this.",
         is_not="Not a slow server, unless the quic hop of --http 3 is as long.",
         condition=_lost_race,
+    ),
+    Rule(
+        code="PP236",
+        title="A queue on the path is filling up (ECN)",
+        severity=Severity.INFO,
+        asks="Is there congestion towards us?",
+        decided="Datagrams arrived with the ECN codepoint CE (RFC 3168, 5), which only a router"
+        " whose queue grows sets.",
+        advice="Look for the narrow link; gaps in the stream that coincide are its doing.",
+        is_not="Not loss: marking is what such a router does instead.",
+        condition=_congestion,
+    ),
+    Rule(
+        code="PP237",
+        title="The server validated our path again",
+        severity=Severity.INFO,
+        asks="Did our address or port change as the server sees it?",
+        decided="A PATH_CHALLENGE arrived (RFC 9000, 8.2 and 9): servers send it when a client's"
+        " datagrams come from a new address or port, as after a NAT's rebinding.",
+        advice="If streams stall at such moments, look at the NAT's UDP timeout.",
+        is_not="Not a new connection: its id carried on.",
+        condition=_rebound,
     ),
 )

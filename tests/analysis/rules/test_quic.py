@@ -9,8 +9,10 @@ import pytest
 from promptpath.model.enums import FactSource, Stage
 from promptpath.model.names import (
     HTTP_END,
+    MARK_QUIC,
     QUIC_CLOSE,
     QUIC_EARLY_DATA,
+    QUIC_ECN,
     QUIC_HANDSHAKE,
     QUIC_PACKETS,
     QUIC_PARAMETERS,
@@ -95,6 +97,17 @@ CASES = [
         having(QUIC_RACE, winner="tcp", why="silence", cost_ns=250_000_000),
         having(QUIC_RACE, winner="quic", why=None, cost_ns=None),
         says="cost 250 ms",
+    ),
+    Case(
+        "PP236",
+        having(QUIC_ECN, conn=1, ce=3, ect0=10, ect1=0, not_ect=0),
+        having(QUIC_ECN, conn=1, ce=0, ect0=10, ect1=0, not_ect=0),
+        says="3 datagrams",
+    ),
+    Case(
+        "PP237",
+        healthy().mark(Stage.QUIC, MARK_QUIC, step="path-challenge"),
+        healthy().mark(Stage.QUIC, MARK_QUIC, step="confirmed"),
     ),
     Case("PP231", early(), early(status=425), says="42"),
     Case("PP232", early(status=425), early(), says="425"),
