@@ -11,6 +11,7 @@ from promptpath.model.enums import Stage
 from promptpath.model.names import (
     DNS_ADDRESSES,
     DNS_HOST,
+    DNS_HTTPS,
     DNS_SOURCE,
     HTTP_ALT_SVC,
     SPAN_SECOND,
@@ -66,7 +67,8 @@ async def _explain_quic(recorder: Recorder, plan: Plan, connection: Connection |
 
         await explain_quic(recorder, plan, connection)
     elif plan.udp_probe and plan.http is HttpChoice.AUTO and connection.target.scheme == "https":
-        services = [fact.value for fact in recorder.log.facts if fact.key == HTTP_ALT_SVC]
+        offers = (HTTP_ALT_SVC, DNS_HTTPS)
+        services = [fact.value for fact in recorder.log.facts if fact.key in offers]
         if any("'h3'" in repr(value) for value in services):
             from promptpath.probe.quic_aftermath import probe_udp
 

@@ -12,6 +12,7 @@ from aioquic.tls import SessionTicket
 from promptpath.errors import MeasureError
 from promptpath.model.enums import Stage
 from promptpath.model.names import (
+    DNS_HTTPS,
     HTTP_ALT_SVC,
     QUIC_EARLY_DATA,
     QUIC_PEER,
@@ -164,7 +165,8 @@ async def probe_udp(recorder: Recorder, plan: Plan, connection: Connection) -> N
     """Whether a QUIC handshake gets through to where h3 is on offer; records `quic.udp`."""
     facts = {fact.key: fact.value for fact in recorder.log.facts}
     peer = facts.get(TCP_PEER)
-    port = _offered_port(facts, connection)
+    records = [fact.value for fact in recorder.log.facts if fact.key == DNS_HTTPS]
+    port = _offered_port(facts, connection) or _recorded_port(records, connection)
     if port is None or not isinstance(peer, dict) or not isinstance(peer.get("address"), str):
         return
     address = str(peer["address"])
@@ -202,4 +204,15 @@ def _offered_port(facts: dict[str, Json], connection: Connection) -> int | None:
         host, _, port = str(service.get("authority", "")).rpartition(":")
         if host in ("", connection.target.host) and port.isdigit() and 0 < int(port) < 65536:
             return int(port)
+    return None
+
+
+def _recorded_port(records: Sequence[Json], connection: Connection) -> int | None:
+    """The port at which an HTTPS record of this very host offers h3 (RFC 9460, 7.1 and 7.2)."""
+    for record in records:
+        if not isinstance(record, dict) or record.get("target") not in (None, "", "."):
+            continue
+        alpn, port = record.get("alpn"), record.get("port")
+        if isinstance(alpn, list) and "h3" in alpn:
+            return port if isinstance(port, int) else connection.target.port
     return None

@@ -7,6 +7,7 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -209,3 +210,29 @@ def test_a_firewall_that_drops_udp_costs_the_race_its_head_start(
     assert raced.fact("quic.race")["winner"] == "tcp" and raced.hop_ms("quic") >= 249
     assert silent.fact("failure")["code"] == "udp-silent"
     assert offered.fact("quic.udp")["what"] == "silence" and "PP230" in offered.codes
+
+
+def test_fragmented_datagrams_that_are_no_quic(certs: Certificates) -> None:
+    """5,000 bytes do not fit the link's MTU: they come in fragments and are put together."""
+    with ShimPath(delay_ms=RTT_MS / 2) as path:
+        with path.server.entered():
+            sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            sock.bind((path.server.address, PORT))
+        stop = threading.Event()
+
+        def serve() -> None:
+            sock.settimeout(0.1)
+            while not stop.is_set():
+                with contextlib.suppress(TimeoutError):
+                    sock.sendto(b"\xc3" * 5000, sock.recvfrom(2000)[1])
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            found = traced(path, certs, "--connect-timeout", "1s", code=3)
+        finally:
+            stop.set()
+            thread.join()
+            sock.close()
+    assert found.fact("failure")["code"] == "not-quic" and "PP233" in found.codes
+    assert {row["size"] for row in found.trace["arrivals"]} == {5000}
