@@ -27,7 +27,7 @@ def run(options: ExplainOptions) -> int:
         from promptpath.cli.explain_body import explain_body
 
         return explain_body(raw, options)
-    outputs = [Output(name) for name in options.output or []]
+    outputs = [Output(name, options.qlog_version) for name in options.output or []]
     document = load(raw, options.file)
     for output in outputs:
         output.write(document)

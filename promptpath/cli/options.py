@@ -221,6 +221,9 @@ class ResultOptions:
             help="Also write FILE: .json, .md, .qlog, .sqlog (repeatable).",
         ),
     ] = None
+    qlog_version: Annotated[
+        str, Option("--qlog-version", metavar="1|0.3", help="Of .qlog files; qvis reads 0.3.")
+    ] = "1"
     keep_content: Annotated[
         bool, Option("--keep-content", help="Keep prompt and answer text in the results.")
     ] = False
@@ -266,6 +269,9 @@ class ExplainOptions(ProcessOptions):
             "--output", "-o", metavar="FILE", help="Also write FILE: .json, .md, .qlog, .sqlog."
         ),
     ] = None
+    qlog_version: Annotated[
+        str, Option("--qlog-version", metavar="1|0.3", help="Of .qlog files; qvis reads 0.3.")
+    ] = "1"
     no_color: Annotated[bool, Option("--no-color", help="Plain text.")] = False
 
 

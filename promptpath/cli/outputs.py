@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from promptpath.errors import UsageError
-from promptpath.export.formats import exporter_for, suffix_of
+from promptpath.export.formats import check_qlog_version, exporter_for, suffix_of
 from promptpath.model.log import Row
 
 if TYPE_CHECKING:
@@ -58,14 +58,16 @@ class ResultFile:
 class Output(ResultFile):
     """One -o file."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, qlog_version: str = "1") -> None:
         """Check the format and that the file can be written. Raises UsageError."""
         suffix_of(name)
+        check_qlog_version(name, qlog_version)
+        self._qlog_version = qlog_version
         super().__init__(name)
 
     def write(self, document: Document) -> None:
         """Write the document. Raises UsageError when the disk says no after all."""
-        self.write_pieces(exporter_for(self.name)(document))
+        self.write_pieces(exporter_for(self.name, self._qlog_version)(document))
 
 
 class Journal:

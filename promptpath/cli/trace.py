@@ -24,7 +24,7 @@ PROMPT_PATHS = {None: "/v1/chat/completions", "anthropic": "/v1/messages"}
 
 def run(options: TraceOptions) -> int:
     """Trace, show, write; returns the exit code."""
-    outputs = [Output(name) for name in options.output or []]
+    outputs = [Output(name, options.qlog_version) for name in options.output or []]
     try:
         with contextlib.ExitStack() as stack:
             if options.url is None and options.curl is None:

@@ -48,7 +48,7 @@ def write(document: Document) -> Iterator[bytes]:
     for index, run in enumerate(document.runs):
         yield (b"," if index else b"") + encode(_trace_head(run.trace, index))[:-1]
         yield b',"events":['
-        for at, event in enumerate(_events(run.trace)):
+        for at, event in enumerate(events_of(run.trace)):
             yield (b"," if at else b"") + encode(_row(event, 0))
         yield b"]}"
     yield b"]}\n"
@@ -66,7 +66,7 @@ def write_sequence(document: Document) -> Iterator[bytes]:
     yield _RECORD + encode(head) + b"\n"
     for index, trace in enumerate(traces):
         later = trace.clock.epoch_monotonic_ns - traces[0].clock.epoch_monotonic_ns
-        for event in _events(trace):
+        for event in events_of(trace):
             row = {**_row(event, later), "group_id": f"run {index}"}
             yield _RECORD + encode(row) + b"\n"
 
@@ -104,7 +104,7 @@ def _row(event: Event, later_ns: Ns) -> dict[str, Json]:
     return {"time": (at_ns + later_ns) / NS_PER_MS, "name": name, "data": data}
 
 
-def _events(trace: Trace) -> Sequence[Event]:
+def events_of(trace: Trace) -> Sequence[Event]:
     """All of a run, in the order of time."""
     found = [_span(span) for span in trace.spans]
     found += [_packet(m) if m.name == MARK_QUIC_PACKET else _mark(m) for m in trace.marks]

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from promptpath.export.qlog import _wall_clock
 from tests.cli.running import promptpath
 from tests.e2e.reference import reference_server
@@ -33,6 +35,28 @@ def check_events(events: list[dict[str, Any]]) -> None:
             assert all(set(frame) == {"frame_type"} for frame in event["data"].get("frames", []))
 
 
+def check_old(file: dict[str, Any]) -> None:
+    """What qvis looks at."""
+    assert (file["qlog_version"], file["qlog_format"]) == ("0.3", "JSON")
+    assert len(file["traces"]) == 2
+    for trace in file["traces"]:
+        assert trace["common_fields"]["time_format"] == "relative"
+        found = names(trace["events"])
+        assert {"transport:packet_sent", "transport:packet_received"} <= found
+        assert not any(name.startswith("quic:") for name in found)
+        times = [event["time"] for event in trace["events"]]
+        assert times == sorted(times)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "says"), [("x.qlog", "0.2", "1 or 0.3"), ("x.sqlog", "0.3", ".qlog")]
+)
+def test_another_version_is_wrong_usage(name: str, version: str, says: str, tmp_path: Path) -> None:
+    out = str(tmp_path / name)
+    done = promptpath("trace", "https://h/", "-o", out, "--qlog-version", version)
+    assert done.code == 2 and says in done.err and not (tmp_path / name).exists()
+
+
 def test_a_trace_over_quic_and_over_tcp_and_a_saved_one(
     certs: Certificates, tmp_path: Path
 ) -> None:
@@ -47,6 +71,12 @@ def test_a_trace_over_quic_and_over_tcp_and_a_saved_one(
         key = ["-H", f"authorization: Bearer {SECRET}"]
         assert promptpath("trace", url, *ask, *key, "--http", "2", "-o", str(tcp)).code == 0
     assert promptpath("explain", str(saved), "-o", str(sequence)).code == 0
+
+    old = tmp_path / "old.qlog"
+    options = ["-o", str(old), "--qlog-version", "0.3"]
+    assert promptpath("explain", str(saved), *options).code == 0
+    check_old(json.loads(old.read_text()))
+    assert SECRET not in old.read_text()
 
     file = json.loads(contained.read_text())
     assert file["file_schema"] == "urn:ietf:params:qlog:file:contained"
