@@ -6,12 +6,12 @@ checked for its shape and printable.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from promptpath.analysis.buffering.verdict import QUESTION as BUFFERING
+from promptpath.analysis.doors import places
 from promptpath.analysis.facts import Facts
 from promptpath.model.names import (
     FAILURE,
@@ -38,16 +38,6 @@ from promptpath.model.report import Report
 from promptpath.model.rows import Json
 from promptpath.model.trace import Trace
 from promptpath.model.units import NS_PER_S, format_ms
-
-_IATA = r"([A-Z]{3})"
-_POP_HEADERS: tuple[tuple[str, str], ...] = (
-    ("cf-ray", rf"^[0-9a-f]+-{_IATA}$"),  # Cloudflare: <hex>-<IATA>
-    ("x-amz-cf-pop", rf"^{_IATA}\d+"),  # CloudFront: JFK52-P2
-    ("x-served-by", rf"-{_IATA}\s*$"),  # Fastly: cache-lga21984-LGA, the edge last
-    ("x-vercel-id", r"^([a-z]{3}\d)::"),  # Vercel: iad1::...
-    ("fly-request-id", r"-([a-z]{3})$"),  # Fly: <ULID>-cdg
-)
-"""Response headers whose form tells which point of presence answered (vendors' documentation)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +66,9 @@ def identity(trace: Trace) -> list[Line]:
 
 def pops(facts: Facts) -> Iterator[tuple[str, str]]:
     """Points of presence that response headers name: (place, header)."""
-    headers = facts.headers(HTTP_HEADERS)
-    for name, form in _POP_HEADERS:
-        match = re.search(form, headers.get(name, "").strip())
-        if match:
-            yield match[1], name
+    for box in places(facts.headers(HTTP_HEADERS)):
+        if box.role == "edge":
+            yield str(box.place), box.header
 
 
 def peer(facts: Facts) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from promptpath.analysis.rules import (
     buffering,
+    doors,
     idle,
     intermediaries,
     measurement,
@@ -22,12 +23,15 @@ from promptpath.model.report import Finding
 
 RULES: tuple[Rule, ...] = (
     *names.RULES,
+    doors.DOOR,
     *transport.RULES,
     *quic.RULES,
     *tls.RULES,
     *intermediaries.RULES,
     *buffering.RULES,
     *idle.RULES,
+    doors.CHAIN,
+    doors.TERMINATED,
     *protocol.RULES,
     *stream.RULES,
     *server.RULES,

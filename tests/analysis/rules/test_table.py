@@ -14,6 +14,7 @@ from promptpath.analysis.view import measure
 from tests.analysis.build import PLAN, TraceBuilder, healthy
 from tests.analysis.rules import (
     test_buffering,
+    test_doors,
     test_idle,
     test_intermediaries,
     test_measurement,
@@ -32,6 +33,7 @@ FAMILIES = (
     test_tls,
     test_intermediaries,
     test_buffering,
+    test_doors,
     test_idle,
     test_protocol,
     test_quic,
