@@ -1,5 +1,5 @@
 // llama.cpp's speed on one file, as tokens a second: node llama.mjs MODEL THREADS CONTEXT STEPS
-// node-llama-cpp is found by NODE_PATH's first folder; it evaluates concurrent sequences in one batch.
+// node-llama-cpp is found in the folder LLAMA_MODULES; it evaluates concurrent sequences in one batch.
 import {createRequire} from "node:module";
 import {pathToFileURL} from "node:url";
 
