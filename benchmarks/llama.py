@@ -7,7 +7,7 @@ llama.cpp is the prebuilt one of node-llama-cpp, driven through its own interfac
 (benchmarks/llama.mjs), which evaluates concurrent sequences in one batch and samples token by token
 across a process border of JavaScript's making: llama.cpp alone is faster than that, so a ratio here
 is an upper bound, and the decode ratios are stated, not judged: only prefill samples nothing on the
-way. "Ours" is the bare runner with every core spinning (benchmarks.engine, part `alone`); the server
+way. "Ours" is the bare runner with every core spinning (benchmarks.engine, `alone`); the server
 leaves a core to others and is slower. Not in CI.
 """
 
