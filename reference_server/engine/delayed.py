@@ -96,7 +96,7 @@ class DelayedEngine:
             return
         if outer.ended:
             return
-        outer.finish(inner.finish_reason or "stop")
+        outer.finish(inner.finish_reason or "stop", inner.stop_text)
 
     async def _pass_on(self, inner: Generation, outer: Generation, step: Step) -> None:
         due_ns = step.sampled_ns + self._shift_ns

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from reference_server.compute.paced import PacedEngine
+from reference_server.engine.delayed import DelayedEngine
 from reference_server.engine.generation import Generation, GenerationFailed, GenerationRequest, Step
 from reference_server.engine.slots import QueueFull
 from reference_server.settings import EngineSettings, PaceSettings
@@ -222,5 +223,16 @@ def test_what_a_stop_text_has_held_back_comes_with_the_last_token() -> None:
         generation = _engine(loop).submit(request, loop.now_ns())
         assert [step.text for step in await _steps(generation)] == ["one", " two"]
         assert (generation.finish_reason, generation.stop_text) == ("length", None)
+
+    run(scenario)
+
+
+def test_delays_keep_the_stop_text_that_ended_the_answer() -> None:
+    async def scenario(loop: VirtualTimeLoop) -> None:
+        request = GenerationRequest("r", 10, 50, stop=("two th",))
+        engine = DelayedEngine(_engine(loop), 5 * MS, 5 * MS, 64, loop.now_ns)
+        generation = engine.submit(request, loop.now_ns())
+        await _steps(generation)
+        assert (generation.finish_reason, generation.stop_text) == ("stop", "two th")
 
     run(scenario)
