@@ -23,6 +23,28 @@ MOST_ITEMS: Final = 16
 """Members of a list header that are looked at: a chain of more boxes is a forgery."""
 
 _NAME: Final = re.compile(r"[\w.-]{1,64}")
+_RECEIVED_BY: Final = re.compile(r"([\w.-]{1,64})(?::\d{1,5})?")
+"""RFC 9110, 7.6.3: a host with its port, or a pseudonym."""
+_DISPLAYED: Final = re.compile(r"[\w., -]{1,64}")
+"""A name in quotes may have blanks and commas."""
+_UNQUOTED: Final = {mark: re.compile(rf'(?:[^{mark}"]|"(?:[^"\\]|\\.)*"?)+') for mark in (",", ";")}
+"""Parts of a structured field (RFC 8941): a mark within a quoted string parts nothing."""
+CACHE: Final = "a cache"
+"""One that does not say whose it is."""
+_VENDORS: Final = (
+    (re.compile(r"cloudflare", re.IGNORECASE), "Cloudflare"),
+    (re.compile(r"(?:[\w-]+\.)?cloudfront(?:\.net)?", re.IGNORECASE), "CloudFront"),
+    (re.compile(r"varnish", re.IGNORECASE), "Varnish or Fastly"),
+    (re.compile(r"fly(?:\.io)?", re.IGNORECASE), "Fly"),
+    (re.compile(r"(?:istio-)?envoy", re.IGNORECASE), "Envoy"),
+    (
+        re.compile(r"AkamaiGHost|[\w.-]*\.akamai(?:technologies)?\.(?:com|net)", re.IGNORECASE),
+        "Akamai",
+    ),
+    (re.compile(r"vercel", re.IGNORECASE), "Vercel"),
+)
+"""The names one vendor's headers go by -> its one name here. "varnish" in Via is Fastly's or
+anybody's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +92,19 @@ def reach_km(rtt_ns: Ns) -> float:
     return rtt_ns / NS_PER_MS / 2 * KM_PER_MS
 
 
+def vendors(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """Whose boxes these are, each once, the nameless left out. Fastly's own Via says varnish: that
+    is one box where other headers name Fastly."""
+    named = dict.fromkeys(box.vendor for box in boxes(headers) if box.vendor != CACHE)
+    if "Fastly" in named:
+        named.pop("Varnish or Fastly", None)
+    return tuple(named)
+
+
+def _vendor(name: str) -> str:
+    return next((vendor for form, vendor in _VENDORS if form.fullmatch(name)), name)
+
+
 def _cf_ray(value: str) -> Iterator[Box]:
     match = re.fullmatch(r"[0-9a-f]{8,32}-([A-Z]{3})", value)
     if match:
@@ -113,15 +148,15 @@ def _via(value: str) -> Iterator[Box]:
     """Nearest to the server first (RFC 9110, 7.6.3)."""
     for item in value.split(",")[:MOST_ITEMS]:
         words = item.split("(")[0].split()
-        if len(words) == 2 and _NAME.fullmatch(words[1].split(":")[0]):
-            yield Box(header="via", vendor=words[1], role="proxy")
+        match = _RECEIVED_BY.fullmatch(words[1]) if len(words) == 2 else None
+        if match:
+            yield Box(header="via", vendor=_vendor(match[1]), role="proxy")
 
 
 def _server(value: str) -> Iterator[Box]:
-    known = ("cloudflare", "CloudFront", "envoy", "AkamaiGHost", "Vercel", "Fly", "istio-envoy")
-    for vendor in known:
-        if value.lower().split("/")[0].split(" ")[0] == vendor.lower():
-            yield Box(header="server", vendor=vendor, role="proxy")
+    name = value.split("/")[0].split(" ")[0]
+    if (vendor := _vendor(name)) != name or name in ("Cloudflare", "CloudFront", "Fly", "Vercel"):
+        yield Box(header="server", vendor=vendor, role="proxy")
 
 
 def _cf_cache(value: str) -> Iterator[Box]:
@@ -129,10 +164,12 @@ def _cf_cache(value: str) -> Iterator[Box]:
 
 
 def _x_cache(value: str) -> Iterator[Box]:
-    """`Hit from cloudfront`, or `MISS, HIT`, the edge last."""
-    last = value.split(",")[-1].strip()
-    vendor = "CloudFront" if last.lower().endswith("cloudfront") else "a cache"
-    yield from _cache("x-cache", vendor, last.split(" ")[0])
+    """`Hit from cloudfront`, `TCP_MISS from a23.akamaitechnologies.com (...)`, or `MISS, HIT`, the
+    edge last."""
+    word, _, origin = value.split(",")[-1].strip().partition(" ")
+    name = origin.removeprefix("from ").split(" ")[0]
+    vendor = _vendor(name)
+    yield from _cache("x-cache", vendor if vendor != name else CACHE, word)
 
 
 def _cache(header: str, vendor: str, word: str) -> Iterator[Box]:
@@ -144,13 +181,13 @@ def _structured(header: str, role: str) -> Decoder:
     """`name; key=value; key, name ...` (RFC 8941 lists): the nearest to the server first."""
 
     def decode(value: str) -> Iterator[Box]:
-        for item in value.split(",")[:MOST_ITEMS]:
-            name, *parameters = (part.strip() for part in item.split(";"))
-            name = name.strip('"')
-            if not _NAME.fullmatch(name):
+        for item in _UNQUOTED[","].findall(value)[:MOST_ITEMS]:
+            parts = [part.strip() for part in _UNQUOTED[";"].findall(item)]
+            name, parameters = parts[0].strip('"'), parts[1:]
+            if not _DISPLAYED.fullmatch(name):
                 continue
             detail = "; ".join(part for part in parameters if len(part) <= 80) or None
-            yield Box(header=header, vendor=name, role=role, detail=detail)
+            yield Box(header=header, vendor=_vendor(name), role=role, detail=detail)
 
     return decode
 

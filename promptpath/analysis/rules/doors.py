@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from promptpath.analysis.doors import boxes, edge_tcp, places, reach_km
+from promptpath.analysis.doors import edge_tcp, places, reach_km, vendors
 from promptpath.analysis.rules.base import NO, Because, Rule, because
+from promptpath.analysis.rules.transport import DELACK_HIGH_NS
 from promptpath.analysis.view import Measured
 from promptpath.model.enums import Severity
 from promptpath.model.names import HTTP_HEADERS, PROXY
-from promptpath.model.units import NS_PER_MS, format_duration
+from promptpath.model.units import format_duration
 
-NOTABLE_GAP_NS = 5 * NS_PER_MS
-"""Two round trips of one path differ by queueing and delayed ACKs; measured round trips of a path
-at rest lie within 0.2 ms of one another, and its edge's smoothed value within a few. 5 ms, 500 km
-of fibre, is no such noise."""
 HALF = 0.5
+"""Both are smallest values of one path, were it one: a factor of two is another path's, once the
+difference is more than `DELACK_HIGH_NS`, the longest that a delayed ACK adds to one sample."""
 
 
 def _door(measured: Measured) -> Because:
@@ -29,7 +28,7 @@ def _door(measured: Measured) -> Because:
 
 
 def _chain(measured: Measured) -> Because:
-    named = list(dict.fromkeys(box.vendor for box in boxes(measured.headers)))
+    named = vendors(measured.headers)
     if len(named) < 2:
         return NO
     return because(f"the response names {', '.join(named)}", facts=(HTTP_HEADERS,))
@@ -40,7 +39,7 @@ def _terminated(measured: Measured) -> Because:
     if edge is None or ours is None or measured.facts.records(PROXY):
         return NO
     theirs = min(edge.rtt_ns, edge.min_rtt_ns or edge.rtt_ns)
-    if theirs >= ours * HALF or ours - theirs < NOTABLE_GAP_NS:
+    if theirs >= ours * HALF or ours - theirs <= DELACK_HIGH_NS:
         return NO
     return because(
         f"the edge is {format_duration(theirs)} from whoever connected to it, and"
@@ -67,8 +66,9 @@ CHAIN = Rule(
     title="Several boxes stand between you and the model",
     severity=Severity.INFO,
     asks="Which intermediaries leave their name?",
-    decided="At least two names in Via, Server, Server-Timing, X-Served-By, X-Cache, Proxy-Status"
-    " (RFC 9209), Cache-Status (RFC 9211) and the vendors' own headers.",
+    decided="At least two vendors in Via, Server, Server-Timing, X-Served-By, X-Cache, Proxy-Status"
+    " (RFC 9209), Cache-Status (RFC 9211) and the vendors' own headers; a vendor counts once,"
+    " whatever its headers call it.",
     advice="Each of them may hold a stream or cut a silent one: promptpath calibrate and idle tell"
     " which does.",
     is_not="Not a fault, and not complete: a box may say nothing.",
@@ -80,7 +80,8 @@ TERMINATED = Rule(
     severity=Severity.WARNING,
     asks="Is there a transparent proxy on the way to the CDN?",
     decided="The edge's own round trip to its peer (Server-Timing cfL4) is less than half of ours"
-    " and at least 5 ms shorter: it talks to somebody nearer than we are.",
+    " and shorter by more than 46 ms, the longest that a delayed ACK adds (measured, see PP208): it"
+    " talks to somebody nearer than we are.",
     advice="Look for a transparent proxy, a TLS inspector or a VPN; it may hold the stream.",
     is_not="Not the proxy of --proxy: with one, this is not judged.",
     condition=_terminated,

@@ -36,7 +36,17 @@ CASES = [
         "PP450",
         answered(via="1.1 varnish, 1.1 google"),
         answered(via="1.1 google"),
-        says="varnish, google",
+        says="google",
+    ),
+    *(
+        Case("PP450", answered(via="1.1 envoy, 1.1 google"), answered(**one))
+        for one in (
+            {"cf_ray": "8c135d3eeec4a97a-SYD", "server": "cloudflare", "cf_cache_status": "HIT"},
+            {"x_amz_cf_pop": "JFK52-P2", "via": "1.1 a1b2.cloudfront.net (CloudFront)"},
+            {"x_served_by": "cache-lga21984-LGA", "via": "1.1 varnish", "x_cache": "MISS"},
+            {"fly_request_id": "01GEE8D86XET662W2T18NZN9G8-cdg", "via": "2 fly.io"},
+            {"server": "istio-envoy", "x_envoy_upstream_service_time": "5"},
+        )
     ),
     Case(
         "PP451",
@@ -45,6 +55,11 @@ CASES = [
         says="from whoever connected",
     ),
     Case("PP451", answered(60, server_timing=layer4(4_000)), proxied(4_000)),
+    Case(
+        "PP451",
+        answered(60, server_timing=layer4(13_000)),
+        answered(60, server_timing=layer4(15_000)),
+    ),
     Case(
         "PP451", answered(60, server_timing=layer4(4_000)), answered(6, server_timing=layer4(2_000))
     ),
