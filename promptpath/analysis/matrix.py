@@ -78,7 +78,8 @@ def compare(cells: Sequence[MatrixCell]) -> tuple[Comparison, ...]:
 def sentence(cells: Sequence[MatrixCell], comparisons: Sequence[Comparison]) -> str:
     """The result in words."""
     if not any(cell.medians for cell in cells):
-        return "no run of any cell could be measured"
+        tried = any(cell.runs for cell in cells)
+        return "no run of any cell could be measured" if tried else "no run was complete"
     parts = [text for cell in cells[1:] if (text := _difference_text(cell, comparisons))]
     parts += [_failed_text(cell) for cell in cells if any(r.reason for r in cell.runs)]
     verdicts = {one.difference for one in comparisons}

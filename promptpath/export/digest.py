@@ -24,6 +24,7 @@ from promptpath.model.names import (
     PROXY,
     QUIC_PEER,
     SPAN_REUSE,
+    SPAN_SECOND,
     STREAM_DIALECT,
     STREAM_MODEL,
     STREAM_USAGE,
@@ -123,7 +124,7 @@ def _tls(facts: Facts, *, resumed: bool) -> list[str]:
 def _resumed(trace: Trace) -> bool:
     """Whether the prompt's own connection was resumed; the second connection, which only tries
     whether that works, does not count."""
-    trials = {span.id for span in trace.spans if span.name == SPAN_REUSE}
+    trials = {span.id for span in trace.spans if span.name in (SPAN_REUSE, SPAN_SECOND)}
     return any(
         isinstance(fact.value, dict) and fact.value.get("accepted") is True
         for fact in trace.facts_of(TLS_RESUMED)

@@ -107,7 +107,8 @@ QUIC_ECN: Final = "quic.ecn"
 We send not-ECT: aioquic does not validate ECN, so it may not use it (RFC 9000, 13.4.2)."""
 QUIC_CLOSE: Final = "quic.close"
 """{"conn", "by": peer | us | timer, "how": close | idle | stateless-reset | no-common-version |
-malformed | icmp, "code": int, "application": bool, "reason": str}."""
+malformed | icmp | unconfirmed (the handshake, by the connect timeout), "code": int,
+"application": bool, "reason": str}."""
 QUIC_EARLY_DATA: Final = "quic.early_data"
 """{"offered": bool, "accepted": bool | null, "retried": bool, "why": str | null, "request": str,
 "status": int | null, "head_ns": int | null, "saved_ns": int | null}: what --early-data found on a

@@ -284,7 +284,9 @@ class Exchange:
         if closed.how == "rst" and reader.status is None:
             raise self._no_head("reset the connection", "reset")
         if closed.how == "timed-out" and reader.status is None:
-            raise self._no_head("stopped answering TCP keepalives", "dead-path")
+            over_quic = self._connection.http.version == "3"
+            did = closed.detail if over_quic else "stopped answering TCP keepalives"
+            raise self._no_head(did, "dead-path")
         if self._may_end_a_message(closed):
             self._take(reader, self._connection.http.receive_eof(closed.stamp))
         if not reader.ended:

@@ -22,7 +22,7 @@ from promptpath.model.names import (
 )
 from promptpath.model.rows import Json
 from promptpath.model.stamp import Stamp, user_stamp
-from promptpath.model.units import NS_PER_MS, Ns
+from promptpath.model.units import Ns
 from promptpath.probe.link import Chunk, Closed, Sent
 from promptpath.probe.recorder import Recorder
 from promptpath.probe.udp import UdpLink
@@ -72,6 +72,9 @@ class QuicLink:
         """Initial packets of ours that carry our ClientHello, repeats included."""
         self.datagrams_out = 0
         self.first_out_ns: Ns | None = None
+        self.confirm_by_ns: Ns | None = None
+        """When the handshake must be confirmed, once it is completed: until then the server may
+        never have had our Finished, and nothing we sent (RFC 9001, 4.1.2)."""
         self.last_stamp: Stamp | None = None
         """Of the latest datagram."""
 
@@ -139,13 +142,17 @@ class QuicLink:
     async def _next(self, deadline_ns: Ns | None) -> list[Chunk | Closed]:
         """Datagrams, or nothing when a timer of QUIC's ran out."""
         timer_ns = self.http.quic.timer_ns()
-        first = timer_ns is not None and (deadline_ns is None or timer_ns < deadline_ns)
+        known = [at for at in (timer_ns, self._confirm_by()) if at is not None]
+        own_ns = min(known, default=None)
+        first = own_ns is not None and (deadline_ns is None or own_ns < deadline_ns)
         try:
-            return await self._udp.receive(timer_ns if first else deadline_ns)
+            return await self._udp.receive(own_ns if first else deadline_ns)
         except TimeoutError:
             if not first:
                 raise
         now_ns = self._recorder.now_ns()
+        if timer_ns is None or now_ns < timer_ns:
+            return []  # the handshake was not confirmed in time: `_end` says so
         self.http.take_timer(max(now_ns, timer_ns or 0), user_stamp(now_ns))
         return []
 
@@ -169,10 +176,28 @@ class QuicLink:
             completed.append(end)
         return completed
 
+    @property
+    def confirmed(self) -> bool:
+        """The server said that it has our Finished: HANDSHAKE_DONE, or an ACK of a 1-RTT packet."""
+        return "confirmed" in self.steps
+
+    def _confirm_by(self) -> Ns | None:
+        return None if self.confirmed else self.confirm_by_ns
+
+    def _unconfirmed(self, stamp: Stamp) -> Closed | None:
+        by_ns = self._confirm_by()
+        if by_ns is None or self._recorder.now_ns() < by_ns:
+            return None
+        self._record_close("timer", "unconfirmed", 0, False, "")
+        self._closed = Closed("timed-out", stamp, "never confirmed the QUIC handshake,")
+        return self._closed
+
     def _end(self, stamp: Stamp) -> Closed | None:
         """How the connection ended, once."""
         close = self.http.quic.closed
         if close is None:
+            if (late := self._unconfirmed(stamp)) is not None:
+                return late
             if self._errors < ICMP_PATIENCE or self.http.quic.handshake is None:
                 return None
             self._record_close("peer", "icmp", 0, False, self.last_error or "")
@@ -190,7 +215,9 @@ class QuicLink:
         )
         how = "fin" if clean else "timed-out" if close.how == "idle" else "rst"
         what = f"CONNECTION_CLOSE {close.code:#x} {close.reason}".strip()
-        self._closed = Closed(how, stamp, what if close.how == "close" else close.how)
+        if close.how != "close":
+            what = "was silent for the QUIC idle timeout," if close.how == "idle" else close.how
+        self._closed = Closed(how, stamp, what)
         return self._closed
 
     # -- the rest of a link ----------------------------------------------------------------------
@@ -217,6 +244,7 @@ class QuicLink:
         self._recorder = recorder
         self._span = None
         self._settled = False
+        self.confirm_by_ns = None
         self.conn = recorder.new_conn()
 
     async def close(self) -> None:
@@ -315,7 +343,7 @@ class QuicLink:
 
     def _note_step(self, row: PacketRow, stamp: Stamp) -> None:
         step = _STEPS.get((row.what, row.kind))
-        if step is None and row.what == "received" and "handshake_done" in row.frames:
+        if step is None and _confirms(row):
             step = "confirmed"
         if step is None and row.what == "received" and "path_challenge" in row.frames:
             step = "path-challenge"
@@ -356,7 +384,9 @@ class QuicLink:
         )
 
 
-def idle_ns(parameters: dict[str, Json]) -> Ns | None:
-    """The idle timeout in force."""
-    value = parameters.get("effective_idle_ms")
-    return round(value * NS_PER_MS) if isinstance(value, int | float) else None
+def _confirms(row: PacketRow) -> bool:
+    """RFC 9001, 4.1.2: HANDSHAKE_DONE, or an acknowledgment of a packet under 1-RTT keys."""
+    frames = set(row.frames)
+    return (
+        row.what == "received" and row.kind == "1RTT" and bool(frames & {"handshake_done", "ack"})
+    )

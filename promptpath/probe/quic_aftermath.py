@@ -83,7 +83,7 @@ async def _second(
     try:
         done = http.quic.handshake
         resumed = done is not None and done.session_resumed
-        recorder.observed(TLS_RESUMED, {"offered": True, "accepted": resumed})
+        recorder.observed(TLS_RESUMED, {"offered": True, "accepted": resumed}, span)
         if early is not None:
             await _early_data(recorder, plan, link, early, deadline_ns)
         elif plan.early_data:

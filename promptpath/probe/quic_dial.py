@@ -201,6 +201,7 @@ async def shake_hands(
             raise quic_failure.ended(link, peer, ends[-1], options)
         if link.last_error is not None and quic.log.counts.received == 0:
             raise quic_failure.refused(link.last_error, peer)
+    link.confirm_by_ns = deadline_ns
     link.mark_step("completed", link.last_stamp or user_stamp(recorder.now_ns()))
     _judge(recorder, link, options)
     if not options.aside:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NO_ALPN: Final = 120
 """The TLS alert no_application_protocol (RFC 7301, 3.2)."""
-TRY_TCP: Final = "--http auto goes over TCP; a UDP answer from this port is what HTTP/3 needs"
+TRY_TCP: Final = "trace --http auto goes over TCP; a UDP answer from this port is what HTTP/3 needs"
 TRANSPORT_ERRORS: Final = {
     0x00: "NO_ERROR",
     0x01: "INTERNAL_ERROR",
@@ -115,6 +115,17 @@ def timed_out(link: QuicLink, peer: tuple[str, int], waited_ns: Ns, name: str) -
         "connect-timeout",
         place(peer),
         "large datagrams may be lost on the path (MTU), or the server is overloaded",
+    )
+
+
+def unconfirmed(name: str) -> MeasureError:
+    """Our side is done, and nothing says that the server had our last flight."""
+    return _error(
+        f"{name} never confirmed the QUIC handshake",
+        "unconfirmed",
+        name,
+        "its first flight came, what we answered is lost or ignored: look at the path to it",
+        expected="HANDSHAKE_DONE, or an ACK of a 1-RTT packet (RFC 9001, 4.1.2)",
     )
 
 

@@ -11,7 +11,10 @@ from promptpath.model.plan import Plan
 from promptpath.model.trace import Trace
 from promptpath.probe.clock import RunClock
 from promptpath.probe.connect import Connection, open_connection, prepare, ready_for
+from promptpath.probe.link import Closed
+from promptpath.probe.quic import QuicLink
 from promptpath.probe.quic_aftermath import explain_quic
+from promptpath.probe.quic_failure import unconfirmed
 from promptpath.probe.recorder import Recorder
 
 TICKET_NS = 500_000_000
@@ -47,7 +50,9 @@ async def _one(plan: Plan, clock: RunClock) -> Trace:
     connection: Connection | None = None
     try:
         connection = await open_connection(recorder, plan, plan.limits.connect_ns, ready)
-        await _wait_for_ticket(recorder, connection)
+        await _wait_for_the_end(recorder, plan, connection)
+    except TimeoutError:
+        recorder.failure(unconfirmed(plan.target.host))
     except MeasureError as error:
         recorder.failure(error)
     finally:
@@ -59,14 +64,18 @@ async def _one(plan: Plan, clock: RunClock) -> Trace:
     return Trace(clock=clock.info(), log=recorder.log, truncated=None)
 
 
-async def _wait_for_ticket(recorder: Recorder, connection: Connection) -> None:
+async def _wait_for_the_end(recorder: Recorder, plan: Plan, connection: Connection) -> None:
+    """Until the handshake is confirmed, then a moment for a ticket. Raises MeasureError where the
+    server never confirms."""
+    link = connection.link
+    assert isinstance(link, QuicLink)
+    while not link.confirmed and link.http.quic.closed is None:
+        items = await link.receive_any(plan.limits.connect_ns)
+        if any(isinstance(item, Closed) for item in items):
+            raise unconfirmed(plan.target.host)
     until_ns = recorder.now_ns() + TICKET_NS
-    http = connection.http
-    tickets: list[object] = getattr(getattr(http, "quic", None), "tickets", [])
-    while not tickets and http.reusable():
+    while not link.http.quic.tickets and link.http.reusable():
         try:
-            items = await connection.link.receive(until_ns)
+            await link.receive_any(until_ns)
         except TimeoutError:
             return
-        for item in items:
-            http.receive(b"", item.stamp)

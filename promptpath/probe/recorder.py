@@ -5,6 +5,7 @@ Probes say what happened through it; they never compute a metric.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -96,7 +97,8 @@ class Recorder:
             self.fail(span, Outcome.TIMED_OUT if timed_out else Outcome.FAILED, error.what)
             raise
         except BaseException as error:
-            self.fail(span, Outcome.CANCELLED, type(error).__name__)
+            gone = isinstance(error, asyncio.CancelledError)
+            self.fail(span, Outcome.CANCELLED, "given up" if gone else type(error).__name__)
             raise
         self.end(span)
 

@@ -100,7 +100,16 @@ def _no_h3(measured: Measured) -> Because:
     return failed(measured, Stage.QUIC, "alpn-mismatch", "version", "not-quic")
 
 
+def _unconfirmed(measured: Measured) -> Because:
+    found = failed(measured, Stage.QUIC, "unconfirmed")
+    if found or _own(measured, QUIC_CLOSE).get("how") != "unconfirmed":
+        return found
+    said = "our side of the handshake was done, and no packet said that the server's was"
+    return because(f"{said} until the connect timeout", facts=(QUIC_CLOSE,))
+
+
 _NAMED = (
+    "unconfirmed",
     "udp-silent",
     "udp-rejected",
     "alpn-mismatch",
@@ -244,8 +253,7 @@ RULES: tuple[Rule, ...] = (
         asks="Was the ClientHello or its answer lost?",
         decided="More Initials with our ClientHello were sent than Retry and Version Negotiation"
         " account for. A probe goes after the initial probe timeout (RFC 9002, 6.2.2).",
-        advice="Look for UDP loss or policing on the path (promptpath route --quic), or a server"
-        " that is slow to answer.",
+        advice="Look for UDP loss or policing on the path, or a server that is slow to answer.",
         is_not="Not a blocked port: the handshake succeeded.",
         condition=_initial_again,
     ),
@@ -278,8 +286,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.ERROR,
         asks="Is HTTP/3 blocked on this network?",
         decided="No datagram came back for any Initial until the connect timeout.",
-        advice="Try --http auto; ask for UDP to that port to be let through, and see promptpath"
-        " route --quic for where it ends.",
+        advice="Try --http auto; ask for UDP to that port to be let through."
+        " Another network tells whether it is this one.",
         is_not="Not a refused port: that answers by ICMP.",
         condition=_silent,
     ),
@@ -416,5 +424,17 @@ RULES: tuple[Rule, ...] = (
         advice="If streams stall at such moments, look at the NAT's UDP timeout.",
         is_not="Not a new connection: its id carried on.",
         condition=_rebound,
+    ),
+    Rule(
+        code="PP238",
+        title="The server never confirmed the QUIC handshake",
+        severity=Severity.ERROR,
+        asks="Why is there a connection and no answer?",
+        decided="Our side of the handshake was complete, and until the connect timeout neither"
+        " HANDSHAKE_DONE nor an ACK of a 1-RTT packet came (RFC 9001, 4.1.2).",
+        advice="What we send is lost or ignored from there on: look for a firewall or load balancer"
+        " that lets only the first flight through; --http auto tells whether TCP works.",
+        is_not="Not a slow server: it would have confirmed at once.",
+        condition=_unconfirmed,
     ),
 )

@@ -11,6 +11,7 @@ from promptpath.analysis.view import Measured
 from promptpath.model.enums import EndState, EventKind, Severity
 from promptpath.model.names import (
     HTTP_END,
+    QUIC_CLOSE,
     STREAM_DIALECT,
     STREAM_END,
     STREAM_ERROR,
@@ -41,7 +42,10 @@ def _truncated(measured: Measured) -> Because:
     marker = "no end marker" if end.get("marker_expected") else "no end"
     left = end.get("pending_bytes")
     pending = f", {left} bytes of an unfinished event" if left else ""
-    whole = "calls the response whole" if http.get("complete") else f"ended by {http.get('how')}"
+    how = http.get("how")
+    if measured.facts.records(QUIC_CLOSE):
+        how = "the end of the QUIC connection"
+    whole = "calls the response whole" if http.get("complete") else f"ended by {how}"
     return because(
         f"{marker} and no finish reason came{pending}; HTTP {whole}",
         facts=(STREAM_END, HTTP_END),

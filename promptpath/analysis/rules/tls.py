@@ -101,7 +101,8 @@ def _expired(measured: Measured) -> Because:
 def _unverified(measured: Measured) -> Because:
     """--insecure went on where the check would have stopped."""
     record = measured.facts.record(TLS_VERIFY)
-    if measured.failure_stage == Stage.TLS.value or record.get("verified") is not False:
+    refused = measured.failure_stage in (Stage.TLS.value, Stage.QUIC.value)
+    if refused or record.get("verified") is not False:
         return NO
     error = record.get("error")
     if not error and not record.get("checked"):

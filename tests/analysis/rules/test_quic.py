@@ -113,6 +113,8 @@ CASES = [
     Case("PP232", early(status=425), early(), says="425"),
     Case("PP232", early(accepted=False), early(), says="rejected"),
     Case("PP232", early(offered=False, accepted=None, why="none"), early(), says="none"),
+    Case("PP238", stopped("unconfirmed"), stopped("retry-loop")),
+    Case("PP238", cut(how="unconfirmed", by="timer"), cut(how="idle", by="timer")),
     Case("PP233", stopped("alpn-mismatch"), stopped("retry-loop")),
     Case("PP234", stopped("retry-loop"), stopped("cert-expired")),
 ]
