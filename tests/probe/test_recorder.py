@@ -22,7 +22,7 @@ def failed(code: str) -> MeasureError:
         (TimeoutError(), Outcome.TIMED_OUT, "timed out"),
         (failed("refused"), Outcome.FAILED, "it broke"),
         (failed("connect-timeout"), Outcome.TIMED_OUT, "it broke"),
-        (asyncio.CancelledError(), Outcome.CANCELLED, "CancelledError"),
+        (asyncio.CancelledError(), Outcome.CANCELLED, "given up"),
         (KeyboardInterrupt(), Outcome.CANCELLED, "KeyboardInterrupt"),
     ],
 )
