@@ -27,12 +27,9 @@ class ProcessOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DialOptions:
-    """How to reach the far side: common to all commands that dial."""
+class ReachOptions:
+    """How to reach a host, over TCP or QUIC."""
 
-    http: Annotated[
-        str, Option("--http", metavar="auto|1.1|2|3|race", help="HTTP version; auto asks by ALPN.")
-    ] = "auto"
     ipv4: Annotated[bool, Option("--ipv4", "-4", help="Dial IPv4 addresses only.")] = False
     ipv6: Annotated[bool, Option("--ipv6", "-6", help="Dial IPv6 addresses only.")] = False
     resolve: Annotated[
@@ -43,14 +40,6 @@ class DialOptions:
         Text,
         Option("--resolver", metavar="ADDR[:PORT]", help="Ask this DNS server for the addresses."),
     ] = None
-    proxy: Annotated[
-        str,
-        Option(
-            "--proxy",
-            metavar="URL|env|none",
-            help="Go through this proxy (http, https, socks5, socks5h); env reads HTTPS_PROXY etc.",
-        ),
-    ] = field(default="env", repr=False)
     source: Annotated[
         Text, Option("--source", metavar="ADDR", help="Dial from this local address.")
     ] = None
@@ -80,44 +69,30 @@ class DialOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuicOptions(ProcessOptions):
+class DialOptions(ReachOptions):
+    """How to reach the far side: common to all commands that send a request."""
+
+    http: Annotated[
+        str, Option("--http", metavar="auto|1.1|2|3|race", help="HTTP version; auto asks by ALPN.")
+    ] = "auto"
+    proxy: Annotated[
+        str,
+        Option(
+            "--proxy",
+            metavar="URL|env|none",
+            help="Go through this proxy (http, https, socks5, socks5h); env reads HTTPS_PROXY etc.",
+        ),
+    ] = field(default="env", repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuicOptions(ProcessOptions, ReachOptions):
     """promptpath quic."""
 
     host: Annotated[str, Argument(metavar="HOST[:PORT]", help="Host, host:port or https URL.")]
     repeat: Annotated[
         int, Option("--repeat", metavar="N", min=1, help="Shake hands N times: median and spread.")
     ] = 1
-    ipv4: Annotated[bool, Option("--ipv4", "-4", help="Dial IPv4 addresses only.")] = False
-    ipv6: Annotated[bool, Option("--ipv6", "-6", help="Dial IPv6 addresses only.")] = False
-    resolve: Annotated[
-        Texts,
-        Option("--resolve", metavar="HOST:PORT:ADDR", help="Dial ADDR for HOST:PORT (repeatable)."),
-    ] = None
-    resolver: Annotated[
-        Text,
-        Option("--resolver", metavar="ADDR[:PORT]", help="Ask this DNS server for the addresses."),
-    ] = None
-    source: Annotated[
-        Text, Option("--source", metavar="ADDR", help="Dial from this local address.")
-    ] = None
-    interface: Annotated[
-        Text, Option("--interface", metavar="NAME", help="Dial through this network interface.")
-    ] = None
-    cacert: Annotated[
-        Text, Option("--cacert", metavar="FILE", help="Trust the CA certificates in FILE.")
-    ] = None
-    insecure: Annotated[
-        bool, Option("--insecure", "-k", help="Go on when the certificate does not verify.")
-    ] = False
-    sni: Annotated[
-        Text, Option("--sni", metavar="NAME", help='TLS server name; "" sends none.')
-    ] = None
-    keylog: Annotated[
-        Text, Option("--keylog", metavar="FILE", help="Append TLS secrets to FILE (for Wireshark).")
-    ] = None
-    connect_timeout: Annotated[
-        Text, Option("--connect-timeout", metavar="TIME", help="Each handshake, at most.")
-    ] = None
     json: Annotated[bool, Option("--json", help="Print one JSON document.")] = False
 
 

@@ -7,10 +7,10 @@ from promptpath.probe.kernel_support import start_keeper
 start_keeper()  # before the slow imports: the kernel needs 2 ms to switch stamping on
 
 import asyncio  # noqa: E402
-from dataclasses import replace  # noqa: E402
+from dataclasses import fields, replace  # noqa: E402
 
 from promptpath.cli.measure import stop_on_signals  # noqa: E402
-from promptpath.cli.options import QuicOptions, TraceOptions  # noqa: E402
+from promptpath.cli.options import QuicOptions, ReachOptions, TraceOptions  # noqa: E402
 from promptpath.cli.plan_builder import prepare  # noqa: E402
 from promptpath.errors import UsageError  # noqa: E402
 from promptpath.model.plan import Plan  # noqa: E402
@@ -52,24 +52,10 @@ def url_of(text: str) -> str:
 
 
 def _plan(options: QuicOptions) -> Plan:
+    reach = {item.name: getattr(options, item.name) for item in fields(ReachOptions)}
+    url = url_of(options.host)
     prepared = prepare(
-        TraceOptions(
-            url=url_of(options.host),
-            http="3",
-            proxy="none",
-            ipv4=options.ipv4,
-            ipv6=options.ipv6,
-            resolve=options.resolve,
-            resolver=options.resolver,
-            source=options.source,
-            interface=options.interface,
-            cacert=options.cacert,
-            insecure=options.insecure,
-            sni=options.sni,
-            keylog=options.keylog,
-            connect_timeout=options.connect_timeout,
-            repeat=options.repeat,
-        )
+        TraceOptions(url=url, http="3", proxy="none", repeat=options.repeat, **reach)
     )
     return replace(prepared.plan, method="GET", body=None, early_data=False)
 

@@ -7,7 +7,6 @@ stalls of the upload, windows and the peer's settings are told; floods end in `B
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -60,6 +59,7 @@ from promptpath.wire.http import (
     Reset,
     Trailers,
 )
+from promptpath.wire.request_fields import request_fields
 
 WINDOW_BYTES: Final = 16 * 1_048_576
 """Receive window of each stream and of the connection. hyper-h2 hands it back in halves, so 8 MiB
@@ -78,9 +78,6 @@ bounds CONTINUATION frames itself (64 a header block)."""
 _WINDOW_UPDATES_PER_FRAME: Final = 2
 """What a peer may answer each DATA frame of an upload with: one for the stream, one for the
 connection."""
-
-_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_BREAKS: Final = re.compile(r"[\0\r\n]")
 
 _BAD_BYTES: Final = (h2.exceptions.H2Error, HPACKError, HyperframeError, ValueError, IndexError)
 """What hyper-h2 and its parts raise on bytes from a peer."""
@@ -146,7 +143,7 @@ class H2Connection:
             raise self._refusal("the connection cannot take another request", "connection-used")
         try:
             stream = self._h2.get_next_available_stream_id()
-            self._h2.send_headers(stream, _request_headers(request), end_stream=not request.body)
+            self._h2.send_headers(stream, request_fields(request), end_stream=not request.body)
         except (h2.exceptions.TooManyStreamsError, h2.exceptions.NoAvailableStreamIDError) as error:
             raise self._refusal("the peer allows no further stream", "no-stream") from error
         except (h2.exceptions.ProtocolError, ValueError) as error:
@@ -437,29 +434,6 @@ class H2Connection:
         """The connection is over, and so is every stream on it."""
         self._closed = True
         return Broken(stream=None, what=redact_text(what, limit=200), code=code, stamp=stamp)
-
-
-def _request_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
-    """Raises ValueError for what HTTP/2 cannot carry: hyper-h2 checks what it receives, and sends
-    what it is given. It drops fields of HTTP/1.1's connection, such as Connection itself."""
-    if request.method == "CONNECT":  # RFC 9113, section 8.5: no scheme, no path
-        pairs = [(":method", "CONNECT"), (":authority", request.target)]
-    else:
-        pairs = [
-            (":method", request.method),
-            (":authority", request.authority),
-            (":scheme", request.scheme),
-            (":path", request.target),
-        ]
-    for name, value in request.headers:
-        if not _TOKEN.fullmatch(name) or _BREAKS.search(value):
-            raise ValueError("a header is not HTTP (RFC 9113, 8.2.1)")
-        pairs.append((name.lower(), value))
-    if request.body or request.method in ("POST", "PUT", "PATCH"):
-        pairs.append(("content-length", str(len(request.body))))
-    if any(_BREAKS.search(value) for _, value in pairs[:4]) or " " in request.target:
-        raise ValueError("the target is no request target")
-    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
 
 
 def _ping_data(number: int) -> bytes:

@@ -9,7 +9,6 @@ completed, so that an exchange reads HTTP/3 as it reads the other two.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,7 +29,6 @@ from promptpath.wire.http import (
     End,
     Goaway,
     Head,
-    Headers,
     HttpEvent,
     HttpRequest,
     Informational,
@@ -38,6 +36,7 @@ from promptpath.wire.http import (
     Trailers,
 )
 from promptpath.wire.quic import QuicSettings, QuicWire
+from promptpath.wire.request_fields import request_fields
 
 H3_NO_ERROR: Final = 0x100
 """RFC 9114, section 8.1."""
@@ -48,10 +47,8 @@ _CONTROL: Final = 0x00
 _GOAWAY: Final = 0x07
 _SETTINGS: Final = {0x01: "qpack_max_table_capacity", 0x06: "max_field_section_size"}
 _SETTINGS_MORE: Final = {0x07: "qpack_blocked_streams", 0x08: "enable_connect_protocol"}
-_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_BREAKS: Final = re.compile(r"[\0\r\n]")
 _CONNECTION_FIELDS: Final = frozenset(
-    {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}
+    {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
 )
 """Not allowed in HTTP/3 (RFC 9114, section 4.2)."""
 
@@ -353,24 +350,8 @@ class H3Connection:
 
 
 def _request_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
-    """Raises ValueError for what HTTP/3 cannot carry."""
-    pairs = [
-        (":method", request.method),
-        (":scheme", request.scheme),
-        (":authority", request.authority),
-        (":path", request.target),
-    ]
-    if any(_BREAKS.search(value) for _, value in pairs) or " " in request.target:
-        raise ValueError("the target is no request target")
-    headers: Headers = request.headers
-    for name, value in headers:
-        if not _TOKEN.fullmatch(name) or _BREAKS.search(value):
-            raise ValueError("a header is not HTTP (RFC 9114, 4.2)")
-        if name.lower() not in _CONNECTION_FIELDS:
-            pairs.append((name.lower(), value))
-    if request.body or request.method in ("POST", "PUT", "PATCH"):
-        pairs.append(("content-length", str(len(request.body))))
-    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
+    """Raises ValueError for what HTTP/3 cannot carry. hyper-h2 drops these fields itself."""
+    return [pair for pair in request_fields(request) if pair[0] not in _CONNECTION_FIELDS]
 
 
 def _refusal(what: str, code: str) -> MeasureError:
