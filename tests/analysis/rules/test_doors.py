@@ -39,7 +39,7 @@ CASES = [
         says="google",
     ),
     *(
-        Case("PP450", answered(via="1.1 envoy, 1.1 google"), answered(**one))
+        Case("PP450", answered(via="1.1 envoy, 1.1 google"), answered(20, **one))
         for one in (
             {"cf_ray": "8c135d3eeec4a97a-SYD", "server": "cloudflare", "cf_cache_status": "HIT"},
             {"x_amz_cf_pop": "JFK52-P2", "via": "1.1 a1b2.cloudfront.net (CloudFront)"},
